@@ -1,0 +1,194 @@
+package trace
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// payloadEntry decodes an entry whose event is its payload.
+func (d reader) payloadEntry(n int32, r *record) Entry {
+	first := d.message(r.start)
+	e := newPayloadEntry(r.kind)
+	base := e.Common()
+	*base = d.base(n, first)
+	d.prefill(e, first)
+	base.limit(fillFields(e, first))
+	if r.resp >= 0 {
+		base.limit(fillFields(e, d.message(r.resp)))
+	}
+	if r.kind == codeFinding {
+		base.ParentID = d.parent(r)
+	}
+	if m, ok := e.(*MessageEntry); ok && !slices.Contains(roleWords, m.Role) {
+		m.Role = ""
+		base.limit([]string{string(ReasonMalformedSource)})
+	}
+	return e
+}
+
+var roleWords = []string{"user", "assistant", "system", "tool"}
+
+func (b *Base) limit(codes []string) {
+	for _, c := range codes {
+		if !slices.Contains(b.Limitations, c) {
+			b.Limitations = append(b.Limitations, c)
+		}
+	}
+}
+
+func newPayloadEntry(k kindCode) Entry {
+	switch k {
+	case codeArtifact:
+		return &ArtifactEntry{}
+	case codeElicitation:
+		return &ElicitationEntry{}
+	case codeFinding:
+		return &FindingEntry{}
+	case codeInitialization:
+		return &InitializationEntry{}
+	case codeInteraction:
+		return &InteractionEntry{}
+	case codeLifecycle:
+		return &LifecycleEntry{}
+	case codeMessage:
+		return &MessageEntry{}
+	case codeProcess:
+		return &ProcessEntry{}
+	case codeProvider:
+		return &ProviderEntry{}
+	case codeReasoning:
+		return &ReasoningEntry{}
+	case codeTransport:
+		return &TransportEntry{}
+	case codeUsage:
+		return &UsageEntry{}
+	case codeWorkspace:
+		return &WorkspaceEntry{}
+	}
+	panic(fmt.Sprintf("trace: no payload makes a %s entry", entryKinds[k])) // a new kind without its line here
+}
+
+// prefill sets what the event says and its payload need not.
+func (d reader) prefill(e Entry, m *message) {
+	switch e := e.(type) {
+	case *LifecycleEntry:
+		e.Phase, e.Event = intern[Phase](m.ev.phase), intern[Kind](m.ev.kind)
+	case *MessageEntry:
+		if Kind(m.ev.kind) == KindAssistantContent {
+			e.Role = "assistant"
+		}
+	case *InteractionEntry:
+		e.InteractionKind = family(m.ev.kind)
+	case *ElicitationEntry:
+		e.Server = e.ServerBinding
+	}
+}
+
+// reportedCall decodes a tool call as the agent told it.
+func (d reader) reportedCall(n int32, r *record) *ToolCallEntry {
+	first := d.message(r.start)
+	var told struct {
+		CallID string `json:"call_id"`
+		ReportedToolCall
+	}
+	e := &ToolCallEntry{Base: d.base(n, first), Correlation: ReportedOnly, ToolStatus: r.verdict.toolStatus()}
+	e.limit(fillFields(&told, first))
+	if r.resp >= 0 {
+		e.limit(fillFields(&told, d.message(r.resp)))
+	}
+	told.Status = e.ToolStatus
+	e.CallID = told.CallID
+	if e.CallID == "" {
+		e.CallID = e.EntryID
+	}
+	e.ProviderCallID, e.Server, e.Tool = told.ProviderCallID, told.Server, told.Tool
+	e.Arguments, e.Result = told.Arguments, told.Result
+	e.RPCID = Absent[RPCID](Unavailable, ReasonCorrelationUnavailable)
+	e.ServerLatency = Absent[time.Duration](Unavailable, ReasonCorrelationUnavailable)
+	e.Wire = Absent[WireToolCall](Unavailable, ReasonCorrelationUnavailable)
+	e.Reported = Observe(told.ReportedToolCall)
+	return e
+}
+
+// diagnostic decodes a note, or why a call ended without an answer.
+func (d reader) diagnostic(n int32, r *record) *DiagnosticEntry {
+	m := d.message(r.start)
+	e := &DiagnosticEntry{Base: d.base(n, m)}
+	e.ParentID = d.parent(r)
+	if roles[Kind(m.ev.kind)] == roleCallFailed {
+		v, _ := whole(m.body)
+		e.Code, _ = v.field("kind").text()
+		e.Message, _ = v.field("reason").text()
+		e.Operation, _ = v.field("method").text()
+		e.Stage = "call"
+		return e
+	}
+	ev, err := m.ev.event(d.ix.t.id)
+	if err != nil || ev.Diagnostic == nil {
+		e.limit([]string{string(ReasonMalformedSource)})
+		return e
+	}
+	dg := ev.Diagnostic
+	e.Code, e.Message, e.Stage, e.Operation, e.Elapsed, e.Timeout = dg.Code, dg.Message, dg.Stage, dg.Operation, dg.Elapsed, dg.Timeout
+	return e
+}
+
+// elicitation decodes one keyed request of a round, and its answer in the next attempt.
+func (d reader) elicitation(n int32, r *record) *ElicitationEntry {
+	place := d.ix.rounds[r.aux]
+	call := d.ix.records.at(int(place.call))
+	asked := d.message(r.start).parse()
+	e := &ElicitationEntry{Base: d.base(n, asked), RoundIndex: int(place.attempt) + 1, LogicalOperationID: d.ix.entryID(place.call)}
+	e.ParentID, e.Server = e.LogicalOperationID, e.ServerBinding
+	d.operation(e, call)
+	e.RequestState = asked.text(asked.result.field("requestState"))
+	params := d.keyedRequest(e, asked, int(place.ordinal))
+	e.Message, e.URL = asked.text(params.field("message")), asked.text(params.field("url"))
+	e.RequestedSchema = asked.json(params.field("requestedSchema"))
+	if r.resp >= 0 {
+		d.elicitationAnswer(e, d.message(r.resp).parse())
+	}
+	return e
+}
+
+func (d reader) operation(e *ElicitationEntry, call *record) {
+	req := d.message(call.start).parse()
+	e.OperationKind = operations[string(req.ev.method)]
+	name := "name"
+	if e.OperationKind == OperationResource {
+		name = "uri"
+	}
+	e.OperationName, _ = req.params.field(name).text()
+}
+
+// keyedRequest finds the request by its place, for a server may send a key twice, and returns its params.
+func (d reader) keyedRequest(e *ElicitationEntry, asked *message, ordinal int) (params value) {
+	w := asked.result.field("inputRequests").walk()
+	for i := 0; w.next(); i++ {
+		if i == ordinal {
+			e.RequestKey = w.name()
+			params = w.val.field("params")
+		}
+	}
+	e.Mode = "form"
+	if mode, ok := params.field("mode").text(); ok {
+		e.Mode = mode
+	}
+	return params
+}
+
+func (d reader) elicitationAnswer(e *ElicitationEntry, m *message) {
+	responses := m.params.field("inputResponses")
+	e.InputResponses = m.json(responses)
+	mine := responses.field(e.RequestKey)
+	if action, ok := mine.field("action").text(); ok {
+		e.Action = Action(action)
+	}
+	e.Content = m.json(mine.field("content"))
+}
+
+func evidenceID(id ExecutionID, seq int64) string {
+	return "re:" + string(id) + ":" + strconv.FormatInt(seq, 10)
+}
