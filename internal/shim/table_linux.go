@@ -1,0 +1,107 @@
+package shim
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"strconv"
+	"syscall"
+)
+
+// cheapFind says that looking up one process does not cost as much as reading the whole table.
+const cheapFind = true
+
+// envSeparator stands between the entries of what environ returns.
+const envSeparator = 0
+
+// table reads /proc, but not the processes with pids below from, unless pids were used again since from was given. A
+// process that ends while it is read is left out.
+func table(from int) ([]Proc, error) {
+	if from > 0 && lastPID() < from {
+		from = 0
+	}
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	var procs []Proc
+	buf := make([]byte, 1024)
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err != nil || pid < from {
+			continue
+		}
+		b, err := slurp("/proc/"+name+"/stat", buf)
+		if err != nil {
+			continue
+		}
+		if p, alive := parseStat(b); alive {
+			procs = append(procs, p)
+		}
+	}
+	if len(procs) == 0 && from == 0 {
+		return nil, errors.New("/proc shows no process; is it mounted?")
+	}
+	return procs, nil
+}
+
+// lastPID returns the pid that the system gave last, 0 when it does not say.
+func lastPID() int {
+	b, err := slurp("/proc/loadavg", make([]byte, 128))
+	if err != nil {
+		return 0
+	}
+	f := bytes.Fields(b)
+	if len(f) == 0 {
+		return 0
+	}
+	pid, _ := strconv.Atoi(string(f[len(f)-1]))
+	return pid
+}
+
+func find(pid int) (Proc, bool) {
+	b, err := slurp("/proc/"+strconv.Itoa(pid)+"/stat", make([]byte, 1024))
+	if err != nil {
+		return Proc{}, false
+	}
+	return parseStat(b)
+}
+
+// environ returns the environment that the process was started with, in buf or a larger one; nil when it may not be read.
+func environ(p Proc, buf []byte) []byte {
+	b, err := slurp("/proc/"+strconv.Itoa(p.PID)+"/environ", buf)
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
+// slurp reads a small file into buf, or into a larger one when it must. It goes past package os because an end of a
+// process reads hundreds of them.
+func slurp(path string, buf []byte) ([]byte, error) {
+	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer syscall.Close(fd)
+	n := 0
+	for {
+		if n == len(buf) {
+			buf = append(buf, make([]byte, len(buf))...)
+		}
+		k, err := syscall.Read(fd, buf[n:])
+		switch {
+		case err == syscall.EINTR:
+		case err != nil:
+			return nil, err
+		case k == 0:
+			return buf[:n], nil
+		default:
+			n += k
+		}
+	}
+}
