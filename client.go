@@ -1,0 +1,341 @@
+package m3
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/m3-go/m3/internal/evidence"
+	"github.com/m3-go/m3/internal/mcp"
+	"github.com/m3-go/m3/internal/proc"
+	"github.com/m3-go/m3/internal/rpc"
+	"github.com/m3-go/m3/trace"
+)
+
+// Client is one connection to one server: one execution. All methods may be used from several goroutines; several calls may
+// be open at once. Make one with [Kit.Direct].
+type Client struct {
+	kit     *Kit
+	server  string
+	opts    DirectOptions
+	id      trace.ExecutionID
+	tape    *evidence.Tape
+	session *mcp.Session
+	dialer  *dialer
+
+	catalogue catalogue // for ValidateSchemas
+
+	endOnce sync.Once
+	endErr  error
+	mu      sync.Mutex
+	closed  bool
+	cause   *stopCause // why the kit ended the execution
+}
+
+// ExecutionID names the client's execution.
+func (c *Client) ExecutionID() trace.ExecutionID { return c.id }
+
+// Server is the server's name.
+func (c *Client) Server() string { return c.server }
+
+// Initialization is what the server said of itself.
+func (c *Client) Initialization() Initialization {
+	i := c.session.Info()
+	return Initialization{ProtocolVersion: c.session.Protocol(), ServerName: i.ServerName, ServerVersion: i.ServerVersion, Instructions: i.Instructions,
+		Capabilities: i.Capabilities, Raw: i.Raw}
+}
+
+// Findings are the defects and oddities seen on the wire so far. At most 1,000 are kept.
+func (c *Client) Findings() []trace.Finding { return c.tape.Findings() }
+
+// Close ends the connection and the server's process, and finalizes the trace. It is idempotent; every caller gets the same
+// answer. A process that needs more than the end of its stdin is a finding, not an error.
+func (c *Client) Close() error { return c.end(nil) }
+
+// FinalTrace is the finalized trace; before Close the error is [ErrTraceNotFinalized].
+func (c *Client) FinalTrace() (*trace.Trace, error) {
+	c.mu.Lock()
+	closed := c.closed
+	c.mu.Unlock()
+	if !closed {
+		return nil, ErrTraceNotFinalized
+	}
+	return c.trace()
+}
+
+// View is the view of the finalized trace; before Close the error is [ErrTraceNotFinalized].
+func (c *Client) View() (trace.View, error) {
+	t, err := c.FinalTrace()
+	if err != nil {
+		return trace.View{}, err
+	}
+	return t.View()
+}
+
+// Snapshot is a view of what was recorded so far. It is partial, and says so.
+func (c *Client) Snapshot() (trace.View, error) {
+	t, err := c.trace()
+	if err != nil {
+		return trace.View{}, err
+	}
+	return t.Snapshot()
+}
+
+// trace opens the execution's events with the real values that this process still holds.
+func (c *Client) trace() (*trace.Trace, error) {
+	log, err := c.kit.log(c.id)
+	if err != nil {
+		return nil, err
+	}
+	return trace.New(c.id, c.tape.Log(log)), nil
+}
+
+// end closes the session and finalizes the trace, once.
+func (c *Client) end(cause *stopCause) error {
+	c.endOnce.Do(func() {
+		c.mu.Lock()
+		c.cause = cause
+		c.mu.Unlock()
+		if c.session == nil { // still opening: open sees the kit's end by its own
+			return
+		}
+		outcome, reason := c.outcome(cause)
+		err := c.session.Close()
+		c.endErr = errors.Join(err, c.finish(outcome, reason))
+		c.mu.Lock()
+		c.closed = true
+		c.mu.Unlock()
+		c.kit.forget(c)
+	})
+	return c.endErr
+}
+
+// outcome is the execution's: a connection that the server ended by itself has failed.
+func (c *Client) outcome(cause *stopCause) (trace.Outcome, error) {
+	if cause != nil {
+		return cause.outcome, cause.err("execution")
+	}
+	select {
+	case <-c.session.Done():
+		return trace.OutcomeFailed, c.session.RPC().Err()
+	default:
+		return trace.OutcomeCompleted, nil
+	}
+}
+
+func (c *Client) finish(outcome trace.Outcome, reason error) error {
+	f := trace.Finished{Outcome: outcome}
+	if reason != nil {
+		f.Error = errorJSON(c.kit.redactor, reason)
+	}
+	return c.tape.Finish(f)
+}
+
+func errorJSON(r *evidence.Redactor, err error) trace.JSON {
+	code := "error"
+	var coded interface{ Code() string }
+	if errors.As(err, &coded) {
+		code = coded.Code()
+	}
+	b, _ := json.Marshal(map[string]string{"code": code, "message": r.String(err.Error())}) // strings: cannot fail
+	return b
+}
+
+// failed records why the connect did not come about, and makes the public error of it.
+func (c *Client) failed(ctx context.Context, err error, d *dialer) error {
+	err = c.connectError(ctx, err, d)
+	outcome := trace.OutcomeFailed
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		outcome = trace.OutcomeTimedOut
+	case errors.Is(err, context.Canceled):
+		outcome = trace.OutcomeCancelled
+	}
+	if ferr := c.finish(outcome, err); ferr != nil {
+		err = errors.Join(err, ferr)
+	}
+	return err
+}
+
+// stderr keeps a piece of the server's stderr and shows it to whoever listens.
+func (c *Client) stderr(conn trace.ConnectionID, piece []byte) {
+	c.tape.Stderr(c.server, conn, piece)
+	if f := c.kit.cfg.StderrLine; f != nil {
+		f(c.server, c.kit.redactor.String(strings.TrimRight(string(piece), "\r\n")))
+	}
+}
+
+func (c *Client) find(s trace.Severity, code, message, clause string) {
+	c.tape.Find(trace.Finding{Code: code, Severity: s, Message: message, Sequence: -1, Offset: -1, Clause: clause})
+}
+
+// mcpConfig is the protocol layer's configuration.
+func (c *Client) mcpConfig(d *dialer) *mcp.Config {
+	o := &c.opts
+	return &mcp.Config{Protocol: o.Protocol, Legacy: o.Protocol == "" && c.kit.isLegacy(d.key()), ClientName: "m3", ClientVersion: Version,
+		Capabilities: mcp.Capabilities{Sampling: o.Sampling != nil, Roots: o.Roots != nil},
+		Tape:         c.tape, Server: c.server, Dial: d.dial, Request: c.serveRequest, Notification: c.notified, StartTimeout: o.StartTimeout}
+}
+
+// serveRequest answers the server's requests while calls of ours are pending.
+func (c *Client) serveRequest(ctx context.Context, method string, params trace.JSON) (any, *rpc.ErrorObject, bool) {
+	switch {
+	case method == "roots/list" && c.opts.Roots != nil:
+		return map[string]any{"roots": c.opts.Roots}, nil, true
+	case method == "sampling/createMessage" && c.opts.Sampling != nil:
+		result, err := sample(ctx, c.opts.Sampling, params)
+		if err != nil {
+			// A callback's own text may hold anything; the server is told only that it failed.
+			return nil, &rpc.ErrorObject{Code: trace.JSON("-32603"), Message: fmt.Sprintf("the sampling handler failed: %T", err)}, true
+		}
+		return result, nil, true
+	default:
+		return nil, nil, false
+	}
+}
+
+func (c *Client) notified(method string, params trace.JSON) {
+	if method == "notifications/tools/list_changed" {
+		c.catalogue.invalidate()
+	}
+	if f := c.opts.Log; f != nil && method == "notifications/message" {
+		var m LogMessage
+		if params.Decode(&m) == nil {
+			f(m)
+		}
+	}
+	if f := c.opts.Notification; f != nil {
+		f(method, bytes.Clone(params))
+	}
+}
+
+// call performs one operation and maps every failure to a public error.
+func (c *Client) call(ctx context.Context, operation string, op *mcp.Op, timeout time.Duration) (*rpc.Response, error) {
+	if err := c.usable(operation); err != nil {
+		return nil, err
+	}
+	if timeout < 0 {
+		return nil, validationf("%s: the timeout is negative", operation)
+	}
+	if timeout == 0 {
+		timeout = c.opts.Timeout
+	}
+	if !mcp.Supports(c.session.Protocol(), op.Method) {
+		return nil, &UnsupportedError{Message: fmt.Sprintf("%s: protocol %s has no %s", operation, c.session.Protocol(), op.Method), Details: map[string]any{"operation": operation, "feature": op.Method}}
+	}
+	bounded, cancel := context.WithTimeoutCause(ctx, timeout, errOperationDeadline)
+	defer cancel()
+	res, err := c.session.Do(bounded, op)
+	if err != nil {
+		return nil, c.callError(bounded, operation, op, timeout, err)
+	}
+	if res.Error != nil {
+		return nil, remoteError(c.kit.redactor, operation, "call", res.Error)
+	}
+	return res, nil
+}
+
+var errOperationDeadline = errors.New("operation deadline")
+
+func (c *Client) usable(operation string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.cause != nil:
+		return c.cause.err(operation)
+	case c.closed:
+		return &Error{CodeText: "client_closed", Message: operation + ": the client is closed", Err: ErrClientClosed}
+	default:
+		return nil
+	}
+}
+
+// remoteError is a JSON-RPC error: always a ProtocolError, whatever its code (decision 4).
+func remoteError(r *evidence.Redactor, operation, phase string, e *rpc.ErrorObject) *ProtocolError {
+	rpcErr := &trace.RPCError{Code: e.Code, Message: e.Message}
+	if e.Data != nil {
+		rpcErr.Data = trace.Observe(e.Data)
+	}
+	return &ProtocolError{Message: r.String(fmt.Sprintf("%s: the server answered with error %s: %s", operation, e.Code, e.Message)), RPC: rpcErr,
+		Details: map[string]any{"operation": operation, "phase": phase, "error_kind": "remote", "protocol_code": string(e.Code)}}
+}
+
+// callError maps what ended a call without an answer.
+func (c *Client) callError(ctx context.Context, operation string, op *mcp.Op, timeout time.Duration, err error) error {
+	c.mu.Lock()
+	cause := c.cause
+	c.mu.Unlock()
+	if cause != nil {
+		return cause.err(operation)
+	}
+	var ce *rpc.CallError
+	if !errors.As(err, &ce) {
+		return &ValidationError{Message: c.kit.redactor.String(operation + ": " + err.Error()), Details: map[string]any{"operation": operation, "kind": "invalid_arguments"}}
+	}
+	details := map[string]any{"operation": operation, "phase": "call", "method": op.Method}
+	reason := c.kit.redactor.String(ce.Reason)
+	switch ce.Kind {
+	case rpc.KindTimeout:
+		if context.Cause(ctx) == errOperationDeadline {
+			reason = fmt.Sprintf("no answer to %s within %s", op.Method, timeout)
+		}
+		details["timeout_seconds"] = timeout.Seconds()
+		return &TimeoutError{Message: operation + ": " + reason + c.pendingNote(), Details: details, Err: ce.Err}
+	case rpc.KindCancelled:
+		return &CancelledError{Message: operation + ": " + reason, Details: details, Err: context.Cause(ctx)}
+	case rpc.KindProtocol:
+		details["error_kind"] = "malformed"
+		return &ProtocolError{Message: operation + ": " + reason, Details: details, Err: ce.Err}
+	default:
+		e := &TransportError{Message: operation + ": " + reason, Details: details, Err: ce.Err}
+		c.addProcess(e)
+		return e
+	}
+}
+
+// pendingNote says how long the server has been silent, so that a timeout does not stand alone.
+func (c *Client) pendingNote() string {
+	if n := len(c.tape.Findings()); n > 0 {
+		f := c.tape.Findings()[n-1]
+		return fmt.Sprintf(" (the last of %d findings: %s: %s)", n, f.Code, f.Message)
+	}
+	return ""
+}
+
+// addProcess adds how the server's process ended, and its last words.
+func (c *Client) addProcess(e *TransportError) {
+	d := c.dialer
+	if d == nil {
+		return
+	}
+	p := d.process()
+	if p == nil {
+		return
+	}
+	select {
+	case <-p.Exited():
+	case <-time.After(200 * time.Millisecond): // the stream ends a moment before the process
+	}
+	if exit, ok := p.Exit(); ok {
+		e.Message += ": the server's process " + describeExit(exit)
+		if exit.Signal != "" {
+			e.Details["signal"] = exit.Signal
+		} else {
+			e.Details["exit_code"] = exit.Code
+		}
+	}
+	e.Stderr = c.kit.redactor.String(p.StderrTail())
+}
+
+func describeExit(exit proc.Exit) string {
+	if exit.Signal != "" {
+		return "was killed by " + exit.Signal
+	}
+	return "exited with code " + strconv.Itoa(exit.Code)
+}

@@ -1,0 +1,375 @@
+package m3
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/m3-go/m3/internal/proc"
+	"github.com/m3-go/m3/internal/wire"
+	"github.com/m3-go/m3/trace"
+)
+
+// dialer makes the connections of one client: usually one, two when an era probe needed a process of its own.
+type dialer struct {
+	client *Client
+	server Server
+
+	secrets map[string]string // resolved, by name
+	binary  string            // what Build made
+
+	mu    sync.Mutex
+	conns int
+	conn  trace.ConnectionID // of the connection being opened
+	last  *proc.Process      // the latest process, for its stderr and exit
+}
+
+// resolveSecrets resolves the references and makes their values, and plain values under sensitive names, known to the redactor.
+func (d *dialer) resolveSecrets(ctx context.Context) error {
+	var refs map[string]SecretRef
+	plain := map[string]string{}
+	switch s := d.server.(type) {
+	case StdioServer:
+		refs, plain = s.Secrets, s.stated()
+	case HTTPServer:
+		refs, plain = s.Secrets, s.Headers
+	}
+	d.secrets = make(map[string]string, len(refs))
+	for _, name := range slices.Sorted(maps.Keys(refs)) {
+		secret, err := refs[name].resolve(ctx, d.client.server, name)
+		if err != nil {
+			return err
+		}
+		if err := d.client.kit.redactor.Add(name, secret); err != nil {
+			return validationf("server %s: secret %s: %v", d.client.server, name, err)
+		}
+		d.secrets[name] = refs[name].Prefix + secret
+	}
+	for name, value := range plain {
+		if d.client.kit.redactor.Sensitive(name) {
+			_ = d.client.kit.redactor.Add(name, value) // a short plain value is no secret that could be hidden: only a reference promises that
+		}
+	}
+	return nil
+}
+
+// key identifies the definition for what the kit remembers of it.
+func (d *dialer) key() string {
+	var s directSpec
+	d.server.describe(&s)
+	b, _ := json.Marshal(s) // strings only: cannot fail
+	return fmt.Sprintf("%T %s", d.server, b)
+}
+
+// dial is what the protocol layer calls for each fresh connection.
+func (d *dialer) dial(ctx context.Context, h wire.Handler) (trace.ConnectionID, wire.Transport, error) {
+	d.mu.Lock()
+	d.conns++
+	d.conn = trace.ConnectionID("c" + strconv.Itoa(d.conns))
+	d.mu.Unlock()
+	t, err := d.server.open(ctx, d, h)
+	if err != nil {
+		return d.conn, nil, err
+	}
+	return d.conn, t, nil
+}
+
+func (d *dialer) record(kind trace.Kind, phase trace.Phase, conn trace.ConnectionID, payload any) {
+	b, err := json.Marshal(payload)
+	if err != nil { // entries of our own, made of strings and numbers
+		d.client.tape.Limit("capture_incomplete", fmt.Sprintf("a %s event could not be encoded: %v", kind, err))
+		return
+	}
+	d.client.tape.Record(&trace.Event{Kind: kind, Phase: phase, Server: d.client.server, ConnectionID: conn, Source: m3Source, Payload: b})
+}
+
+func (d *dialer) connected(transport string, configured any) {
+	b, _ := json.Marshal(configured) // maps of strings: cannot fail
+	d.record(trace.KindTransportConnected, trace.PhaseStartup, d.conn, map[string]any{
+		"phase": "connected", "transport": transport, "configured": trace.Observe(trace.JSON(b)),
+		"instrumented": trace.Absent[trace.JSON](trace.Unsupported, trace.ReasonTransportNotApplicable)})
+}
+
+// disconnected records how a connection ended, and whether every byte read was kept.
+func (d *dialer) disconnected(transport string, conn trace.ConnectionID, st wire.Stats, step string) {
+	if st.BytesRead != st.BytesHanded {
+		d.client.tape.Limit("capture_incomplete", fmt.Sprintf("connection %s: %d bytes were read and %d kept", conn, st.BytesRead, st.BytesHanded))
+	}
+	d.record(trace.KindTransportDisconnected, trace.PhaseCleanup, conn, map[string]any{
+		"phase": "disconnected", "transport": transport, "bytes_read": st.BytesRead, "bytes_kept": st.BytesHanded, "close": step,
+		"configured": trace.Observation[trace.JSON]{}, "instrumented": trace.Absent[trace.JSON](trace.Unsupported, trace.ReasonTransportNotApplicable)})
+}
+
+// ending closes a transport together with what is behind it, once.
+type ending struct {
+	once sync.Once
+	err  error
+	end  func() error
+}
+
+// Close ends the transport and what is behind it.
+func (e *ending) Close() error {
+	e.once.Do(func() { e.err = e.end() })
+	return e.err
+}
+
+// streamLink is a stream with the process or the function behind it.
+type streamLink struct {
+	wire.Transport
+	ending
+}
+
+// Close ends both.
+func (l *streamLink) Close() error { return l.ending.Close() }
+
+// httpLink is an HTTP connection with all its powers, and the server behind it where there is one.
+type httpLink struct {
+	*wire.HTTP
+	ending
+}
+
+// Close ends both.
+func (l *httpLink) Close() error { return l.ending.Close() }
+
+// stated is every plain value of the environment that the definition states.
+func (s StdioServer) stated() map[string]string {
+	all := map[string]string{}
+	for _, name := range s.Inherit {
+		if v, ok := os.LookupEnv(name); ok {
+			all[name] = v
+		}
+	}
+	maps.Copy(all, s.Env)
+	return all
+}
+
+// inherited are the variables that every server process gets (see StdioServer).
+func inherited() map[string]string {
+	env := map[string]string{}
+	for _, kv := range os.Environ() {
+		name, value, _ := strings.Cut(kv, "=")
+		if name == "PATH" || name == "HOME" || name == "TMPDIR" || name == "LANG" || strings.HasPrefix(name, "LC_") {
+			env[name] = value
+		}
+	}
+	return env
+}
+
+func (s StdioServer) open(ctx context.Context, d *dialer, h wire.Handler) (wire.Transport, error) {
+	env := inherited()
+	maps.Copy(env, s.stated())
+	maps.Copy(env, d.secrets)
+	list := make([]string, 0, len(env))
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		list = append(list, name+"="+env[name])
+	}
+	conn := d.conn
+	p, err := proc.Start(ctx, &proc.Spec{Path: orElse(d.binary, s.Command), Args: s.Args, Env: list, Dir: s.Dir,
+		Stderr: func(piece []byte, _ proc.LineEnd) { d.client.stderr(conn, piece) }})
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	d.last = p
+	d.mu.Unlock()
+	started := map[string]any{"executable": trace.Observe(orElse(s.Command, s.Build)), "pid": trace.Observe(p.PID()),
+		"exit_code": trace.Observation[int]{}, "signal": trace.Observation[string]{}, "stderr": trace.Observation[string]{}}
+	d.record(trace.KindProcessStarted, trace.PhaseStartup, conn, started)
+	d.connected("stdio", map[string]any{"command": orElse(s.Command, s.Build), "args": s.Args})
+	stream := wire.NewStream(p.Stdout(), p.Stdin(), h, &wire.StreamConfig{MaxFrame: d.client.opts.MaxFrame})
+	return &streamLink{Transport: stream, ending: ending{end: func() error {
+		ended := p.End(nil)
+		err := stream.Close()
+		d.exited(conn, started, p, ended)
+		d.disconnected("stdio", conn, stream.Stats(), ended.Step)
+		return err
+	}}}, nil
+}
+
+// exited records the end of a process, and what of its tree had to be hunted down.
+func (d *dialer) exited(conn trace.ConnectionID, entry map[string]any, p *proc.Process, ended proc.Ended) {
+	if ended.Exit.Signal != "" {
+		entry["signal"] = trace.Observe(ended.Exit.Signal)
+		entry["exit_code"] = trace.Absent[int](trace.NotEmitted, "")
+	} else {
+		entry["exit_code"] = trace.Observe(ended.Exit.Code)
+	}
+	entry["stderr"] = trace.Observe(d.client.kit.redactor.String(p.StderrTail()))
+	entry["ended"], entry["survivors"] = ended.Step, ended.Survivors
+	d.record(trace.KindProcessExited, trace.PhaseCleanup, conn, entry)
+	switch {
+	case ended.Step == "sigkill":
+		d.client.find(trace.SeverityWarning, "ignores-sigterm-and-eof", "the server ended only by SIGKILL: it ignored the end of its stdin and SIGTERM", "basic/lifecycle: shutdown, stdio")
+	case ended.Step == "sigterm":
+		d.client.find(trace.SeverityWarning, "ignores-eof", "the server did not exit when its stdin ended; SIGTERM was needed", "basic/lifecycle: shutdown, stdio")
+	}
+	if len(ended.Survivors) > 0 {
+		d.client.find(trace.SeverityWarning, "process-leak", fmt.Sprintf("%d processes of the server's tree outlived it and were ended: pids %v", len(ended.Survivors), ended.Survivors), "")
+	}
+}
+
+func (s PipeServer) open(_ context.Context, d *dialer, h wire.Handler) (wire.Transport, error) {
+	ours, theirs := net.Pipe()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() {
+		err := serve(ctx, s.Serve, theirs)
+		theirs.Close()
+		done <- err
+	}()
+	conn := d.conn
+	d.connected("pipe", map[string]any{"name": d.client.server})
+	stream := wire.NewStream(ours, ours, h, &wire.StreamConfig{MaxFrame: d.client.opts.MaxFrame})
+	return &streamLink{Transport: stream, ending: ending{end: func() error {
+		defer cancel()
+		err := stream.Close()
+		step := "eof"
+		select {
+		case serr := <-done:
+			d.serveEnded(serr)
+		case <-time.After(500 * time.Millisecond):
+			cancel()
+			step = "context"
+			select {
+			case serr := <-done:
+				d.serveEnded(serr)
+			case <-time.After(500 * time.Millisecond):
+				step = "abandoned"
+				d.client.find(trace.SeverityWarning, "serve-did-not-return", "the server's Serve function did not return when its stream and its context ended", "")
+			}
+		}
+		d.disconnected("pipe", conn, stream.Stats(), step)
+		return err
+	}}}, nil
+}
+
+// serve runs a server in this process; a panic in it ends the connection, not the tests.
+func serve(ctx context.Context, f func(context.Context, io.ReadWriteCloser) error, stream net.Conn) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("the server panicked: %v\n%s", v, debug.Stack())
+		}
+	}()
+	return f(ctx, stream)
+}
+
+func (d *dialer) serveEnded(err error) {
+	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) || errors.Is(err, context.Canceled) {
+		return
+	}
+	d.client.stderr("", []byte(err.Error()+"\n"))
+}
+
+func (s HandlerServer) open(ctx context.Context, d *dialer, h wire.Handler) (wire.Transport, error) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("no loopback port for the handler: %w", err)
+	}
+	srv := &http.Server{Handler: s.Handler, ReadHeaderTimeout: 10 * time.Second}
+	go srv.Serve(ln) //nolint:errcheck // it always ends with ErrServerClosed, by Close below
+	url := "http://" + ln.Addr().String() + "/" + strings.TrimPrefix(s.Path, "/")
+	t, err := d.http(url, nil, TrustedPrivate, h, "handler")
+	if err != nil {
+		srv.Close()
+		return nil, err
+	}
+	conn := d.conn
+	return &httpLink{HTTP: t, ending: ending{end: func() error {
+		err := t.Close()
+		srv.Close()
+		d.disconnected("streamable_http", conn, t.Stats(), "")
+		return err
+	}}}, nil
+}
+
+func (s HTTPServer) open(ctx context.Context, d *dialer, h wire.Handler) (wire.Transport, error) {
+	headers := http.Header{}
+	for name, value := range s.Headers {
+		headers.Set(name, value)
+	}
+	for name, value := range d.secrets {
+		if strings.ContainsAny(value, "\r\n") {
+			return nil, &TransportError{Message: fmt.Sprintf("server %s: the secret for header %s holds a line break", d.client.server, name), Details: map[string]any{"phase": "authentication"}}
+		}
+		headers.Set(name, value)
+	}
+	t, err := d.http(s.URL, headers, s.Trust, h, "endpoint")
+	if err != nil {
+		return nil, err
+	}
+	conn := d.conn
+	return &httpLink{HTTP: t, ending: ending{end: func() error {
+		err := t.Close()
+		d.disconnected("streamable_http", conn, t.Stats(), "")
+		return err
+	}}}, nil
+}
+
+// http opens the streamable HTTP transport with the address pinned as the trust level allows.
+func (d *dialer) http(url string, headers http.Header, trust Trust, h wire.Handler, what string) (*wire.HTTP, error) {
+	endpoint, err := parseEndpoint(url)
+	if err != nil {
+		return nil, err
+	}
+	r := d.client.kit.redactor
+	t, err := wire.NewHTTP(url, h, &wire.HTTPConfig{Dial: (&pinned{endpoint: endpoint, trust: trust}).dial, Header: headers,
+		MaxFrame: d.client.opts.MaxFrame, Redact: r.Header, RedactURL: r.URL})
+	if err != nil {
+		return nil, err
+	}
+	d.connected("streamable_http", map[string]any{what: endpoint.shown()})
+	return t, nil
+}
+
+func (s StdioServer) describe(spec *directSpec) {
+	spec.Transport, spec.Command, spec.Build, spec.Args, spec.Dir = "stdio", s.Command, s.Build, s.Args, s.Dir
+	spec.Env, spec.Inherit, spec.Secrets = s.Env, s.Inherit, references(s.Secrets)
+}
+
+func (s HTTPServer) describe(spec *directSpec) {
+	spec.Transport, spec.Headers, spec.Secrets, spec.Trust = "streamable_http", s.Headers, references(s.Secrets), orElse(string(s.Trust), "untrusted")
+	if e, err := parseEndpoint(s.URL); err == nil {
+		spec.URL = e.shown()
+	}
+}
+
+func (s HandlerServer) describe(spec *directSpec) { spec.Transport = "streamable_http" }
+
+func (s PipeServer) describe(spec *directSpec) { spec.Transport = "pipe" }
+
+func references(secrets map[string]SecretRef) map[string]string {
+	if len(secrets) == 0 {
+		return nil
+	}
+	refs := make(map[string]string, len(secrets))
+	for name, r := range secrets {
+		refs[name] = orElse(r.Env, orElse(r.Name, "lookup"))
+	}
+	return refs
+}
+
+// build makes the binary of a StdioServer's Build, once a process.
+func (d *dialer) build(ctx context.Context) error {
+	s, ok := d.server.(StdioServer)
+	if !ok || s.Build == "" {
+		return nil
+	}
+	path, err := builds.get(ctx, s.Build)
+	if err != nil {
+		return err
+	}
+	d.binary = path
+	return nil
+}

@@ -1,0 +1,251 @@
+package m3
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/m3-go/m3/internal/evidence"
+	"github.com/m3-go/m3/internal/mcp"
+	"github.com/m3-go/m3/store"
+	"github.com/m3-go/m3/trace"
+)
+
+// DirectOptions configure one direct client. Nil means all defaults.
+type DirectOptions struct {
+	// Protocol is the exact protocol version to speak; a server that does not accept it is an error. Empty: the kit's, else the newest
+	// that both sides speak.
+	Protocol string
+	// ValidateSchemas checks arguments before they are sent and structured results after, against the tool's own schemas. A
+	// mismatch is a *ValidationError. Default false.
+	ValidateSchemas bool
+	// Timeout bounds each operation. 0: 30 s.
+	Timeout time.Duration
+	// StartTimeout bounds starting the server and the handshake; building a StdioServer's Build is not part of it. 0: 30 s.
+	StartTimeout time.Duration
+	// Case is the stable name of the logical scenario.
+	Case string
+	// Sampling answers the server's sampling/createMessage requests. Nil: the capability is not declared.
+	Sampling func(ctx context.Context, r *SamplingRequest) (*SamplingResult, error)
+	// Roots are offered to the server. Nil: the capability is not declared; empty: declared, with none.
+	Roots []Root
+	// Log receives the server's log notifications. It is called in order and must not block.
+	Log func(LogMessage)
+	// Notification receives every notification of the server, log messages included. It is called in order and must not block.
+	Notification func(method string, params trace.JSON)
+	// MaxFrame caps one frame, in bytes; a bigger one fails its call, and the session lives. 0: 64 MiB.
+	MaxFrame int64
+	// Metadata is stored with the execution: finite scalars only.
+	Metadata map[string]any
+}
+
+// Direct connects to a server: it starts it if it is a process, and performs the protocol's handshake. ctx bounds the opening, not
+// the life of the client, which ends with [Client.Close] or the kit.
+//
+// The errors are *TransportError, *ProtocolError, *TimeoutError, *CancelledError, *UnsupportedError, *ValidationError and
+// *EndpointTrustError. A failed connect is an execution too: its trace tells what was seen.
+func (k *Kit) Direct(ctx context.Context, server Server, opts *DirectOptions) (*Client, error) {
+	if server == nil {
+		return nil, validationf("Direct: the server is nil")
+	}
+	if err := k.usable(); err != nil {
+		return nil, err
+	}
+	if err := server.check(); err != nil {
+		return nil, err
+	}
+	o, err := k.resolve(opts)
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{kit: k, server: server.ServerName(), opts: o}
+	if err := k.register(c); err != nil {
+		return nil, err
+	}
+	if err := c.open(ctx, server); err != nil {
+		k.forget(c)
+		return nil, err
+	}
+	return c, nil
+}
+
+// resolve fills in the defaults, so that what is stored is what holds.
+func (k *Kit) resolve(opts *DirectOptions) (DirectOptions, error) {
+	var o DirectOptions
+	if opts != nil {
+		o = *opts
+	}
+	if o.Timeout < 0 || o.StartTimeout < 0 || o.MaxFrame < 0 {
+		return o, validationf("Direct: Timeout, StartTimeout and MaxFrame must not be negative")
+	}
+	if o.Timeout == 0 {
+		o.Timeout = defaultTimeout
+	}
+	if o.StartTimeout == 0 {
+		o.StartTimeout = defaultTimeout
+	}
+	o.Protocol = orElse(o.Protocol, k.cfg.Protocol)
+	if err := checkProtocol(o.Protocol); err != nil {
+		return o, err
+	}
+	return o, checkMetadata(o.Metadata)
+}
+
+func checkProtocol(version string) error {
+	if version == "" {
+		return nil
+	}
+	for _, v := range mcp.Versions {
+		if v == version {
+			return nil
+		}
+	}
+	return &UnsupportedError{Message: fmt.Sprintf("protocol %q is not known: use one of %s, or leave it empty for the newest that both sides speak", version, strings.Join(mcp.Versions, ", ")),
+		Details: map[string]any{"feature": "protocol"}}
+}
+
+func checkMetadata(m map[string]any) error {
+	for key, v := range m {
+		switch v.(type) {
+		case string, bool, int, int32, int64, uint, uint32, uint64, json.Number:
+		case float32, float64:
+			if _, err := json.Marshal(v); err != nil {
+				return validationf("metadata %q is not a finite number", key)
+			}
+		default:
+			return validationf("metadata %q is a %T: only text, booleans and finite numbers are allowed", key, v)
+		}
+	}
+	return nil
+}
+
+// directSpec is the stored specification of a direct execution: the resolved options, secrets as references.
+type directSpec struct {
+	Kind            string            `json:"kind"`
+	Server          string            `json:"server"`
+	Transport       string            `json:"transport"`
+	Command         string            `json:"command,omitempty"`
+	Build           string            `json:"build,omitempty"`
+	Args            []string          `json:"args,omitempty"`
+	Dir             string            `json:"dir,omitempty"`
+	Env             map[string]string `json:"env,omitempty"`
+	Inherit         []string          `json:"inherit,omitempty"`
+	URL             string            `json:"url,omitempty"`
+	Headers         map[string]string `json:"headers,omitempty"`
+	Secrets         map[string]string `json:"secrets,omitempty"` // name → the reference
+	Trust           string            `json:"trust,omitempty"`
+	Protocol        string            `json:"protocol,omitempty"`
+	ValidateSchemas bool              `json:"validate_schemas"`
+	TimeoutSeconds  float64           `json:"timeout_seconds"`
+	StartSeconds    float64           `json:"start_timeout_seconds"`
+	Case            string            `json:"case_id,omitempty"`
+	Sampling        bool              `json:"sampling"`
+	Roots           []Root            `json:"roots,omitempty"`
+	Metadata        map[string]any    `json:"metadata,omitempty"`
+}
+
+func (c *Client) spec(server Server) (trace.JSON, error) {
+	o := &c.opts
+	s := &directSpec{Kind: "direct", Server: c.server, Protocol: o.Protocol, ValidateSchemas: o.ValidateSchemas, TimeoutSeconds: o.Timeout.Seconds(),
+		StartSeconds: o.StartTimeout.Seconds(), Case: o.Case, Sampling: o.Sampling != nil, Roots: o.Roots, Metadata: o.Metadata}
+	server.describe(s)
+	b, err := json.Marshal(s)
+	if err != nil {
+		return nil, validationf("Direct: the options cannot be stored: %v", err)
+	}
+	b, _ = c.kit.redactor.Bytes(b)
+	return b, nil
+}
+
+// open makes the execution and connects.
+func (c *Client) open(ctx context.Context, server Server) error {
+	c.id = trace.ExecutionID(newID())
+	d := &dialer{client: c, server: server}
+	c.dialer = d
+	// Secrets are known to the redactor before anything is kept, the specification included.
+	if err := d.resolveSecrets(ctx); err != nil {
+		return err
+	}
+	spec, err := c.spec(server)
+	if err != nil {
+		return err
+	}
+	if err := c.begin(ctx, spec); err != nil {
+		return err
+	}
+	if err := d.build(ctx); err != nil {
+		return c.failed(ctx, err, nil)
+	}
+	start, cancel := context.WithTimeoutCause(ctx, c.opts.StartTimeout, errStartDeadline)
+	defer cancel()
+	session, err := mcp.Connect(start, c.mcpConfig(d))
+	if err != nil {
+		return c.failed(start, err, d)
+	}
+	c.session = session
+	if c.opts.Protocol == "" && session.Info().Legacy {
+		c.kit.rememberLegacy(d.key())
+	}
+	return nil
+}
+
+var errStartDeadline = errors.New("start deadline")
+
+// begin records the run and the execution, and opens the tape.
+func (c *Client) begin(ctx context.Context, spec trace.JSON) error {
+	k := c.kit
+	ctx = context.WithoutCancel(ctx)
+	if err := k.begin(ctx); err != nil {
+		return fmt.Errorf("m3: record the run: %w", err)
+	}
+	now := time.Now().UTC()
+	rec := &store.Execution{ID: c.id, RunID: k.cfg.RunID, Suite: k.cfg.Suite, Case: c.opts.Case, TestID: k.cfg.TestID, Kind: "direct", Created: now,
+		Servers: []string{c.server}, Spec: spec}
+	if err := k.store.Append(ctx, rec); err != nil {
+		return fmt.Errorf("m3: record the execution: %w", err)
+	}
+	c.tape = evidence.NewTape(c.id, &sink{store: k.store, event: store.Event{ExecutionID: c.id}, blob: store.Blob{ExecutionID: c.id}}, k.redactor, nil)
+	if k.cfg.OnExecution != nil {
+		k.cfg.OnExecution(c.id)
+	}
+	created, err := json.Marshal(trace.Created{Kind: "direct", RunID: k.cfg.RunID, Suite: k.cfg.Suite, Case: c.opts.Case})
+	if err != nil {
+		return err
+	}
+	c.tape.Record(&trace.Event{Kind: trace.KindExecutionCreated, Time: now, Phase: trace.PhasePreflight, Source: m3Source, Payload: created})
+	return nil
+}
+
+var m3Source = trace.Source{Origin: trace.OriginDerived, Source: "m3"}
+
+// sink hands a tape's records to the store. The tape calls it under its lock, so the two records are reused.
+type sink struct {
+	store store.Recorder
+	event store.Event
+	blob  store.Blob
+}
+
+func (s *sink) AppendEvent(seq int64, kind trace.Kind, body []byte) error {
+	s.event.Sequence, s.event.Kind, s.event.Body = seq, kind, body
+	return s.store.Append(context.Background(), &s.event)
+}
+
+func (s *sink) PutBlob(sha256 string, data []byte) error {
+	s.blob.SHA256, s.blob.Data = sha256, data
+	return s.store.Append(context.Background(), &s.blob)
+}
+
+func (k *Kit) rememberLegacy(key string) {
+	k.mu.Lock()
+	k.eras[key] = true
+	k.mu.Unlock()
+}
+
+func (k *Kit) isLegacy(key string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.eras[key]
+}

@@ -1,0 +1,258 @@
+package m3
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/m3-go/m3/internal/evidence"
+	"github.com/m3-go/m3/store"
+	"github.com/m3-go/m3/store/memory"
+	"github.com/m3-go/m3/trace"
+)
+
+// Config configures a [Kit]. The zero value keeps everything in memory until the kit closes.
+type Config struct {
+	// Store keeps the executions. Nil: memory, until Close. The kit does not close a store that it was given.
+	Store store.Store
+	// RunID groups executions into a run: 1 to 256 characters after trimming. Empty: a generated one.
+	RunID string
+	// JoinRun says that the run RunID belongs to somebody else, who records its begin and its end. m3test sets it.
+	JoinRun bool
+	// Suite is the suite of this kit's executions; trimmed. Empty: none.
+	Suite string
+	// Protocol is the default for every Direct of the kit: an exact version, or empty for the newest that both sides speak.
+	Protocol string
+	// TestID ties executions to a recorded test. m3test sets it.
+	TestID string
+	// SensitiveKeys adds names of keys, headers and variables whose values are secrets to those known (spec/behaviour.md 7.8b).
+	SensitiveKeys []string
+	// StderrLine, if set, is given every line that a server writes to stderr, redacted. It must not block.
+	StderrLine func(server, line string)
+	// OnExecution, if set, is told of every execution as it begins.
+	OnExecution func(id trace.ExecutionID)
+}
+
+// Kit is the outer runtime and the boundary of clean-up: every client opened with it is closed by it. It may be used from
+// several goroutines.
+type Kit struct {
+	cfg      Config
+	store    store.Store
+	ownStore bool
+	explicit bool // somebody gave the run id
+	redactor *evidence.Redactor
+
+	mu      sync.Mutex
+	closed  bool
+	stopped *stopCause
+	clients map[*Client]struct{}
+	eras    map[string]bool // definition → speaks only the initialize era
+	begun   sync.Once
+	beginE  error
+}
+
+// stopCause is why a kit's executions were ended from outside.
+type stopCause struct {
+	outcome trace.Outcome
+	reason  string
+}
+
+// New returns a kit. It opens nothing.
+func New(cfg Config) (*Kit, error) {
+	cfg.RunID, cfg.Suite = strings.TrimSpace(cfg.RunID), strings.TrimSpace(cfg.Suite)
+	if len(cfg.RunID) > 256 {
+		return nil, validationf("the run id has %d bytes, at most 256 are allowed", len(cfg.RunID))
+	}
+	if err := checkProtocol(cfg.Protocol); err != nil {
+		return nil, err
+	}
+	explicit := cfg.RunID != ""
+	if !explicit {
+		cfg.RunID = newID()
+	}
+	k := &Kit{cfg: cfg, store: cfg.Store, explicit: explicit, clients: map[*Client]struct{}{}, eras: map[string]bool{},
+		redactor: evidence.NewRedactor(&evidence.RedactorConfig{Keys: cfg.SensitiveKeys, Off: redactionOff})}
+	if k.store == nil {
+		k.store, k.ownStore = memory.New(nil), true
+	}
+	return k, nil
+}
+
+// redactionOff is set by this module's own tests only, for the control run that shows what redaction removes.
+var redactionOff bool
+
+func newID() string {
+	id, err := uuid.NewV7()
+	if err != nil { // the system's randomness failed: nothing sensible can go on
+		panic("m3: no randomness: " + err.Error())
+	}
+	return id.String()
+}
+
+// RunID is the run that the kit's executions belong to.
+func (k *Kit) RunID() string { return k.cfg.RunID }
+
+// Store is where the kit's executions are kept. It is readable until the kit closes, or as long as the store that was given
+// to the kit is open.
+func (k *Kit) Store() store.Store { return k.store }
+
+// Redact replaces in text whatever the kit knows to be secret, as it does in everything it keeps.
+func (k *Kit) Redact(text string) string { return k.redactor.String(text) }
+
+// begin records the run, once, before its first execution.
+func (k *Kit) begin(ctx context.Context) error {
+	k.begun.Do(func() {
+		if k.cfg.JoinRun {
+			return
+		}
+		k.beginE = k.store.Append(ctx, &store.Run{ID: k.cfg.RunID, Status: store.RunRunning, Started: time.Now().UTC(), Explicit: k.explicit, Owner: "kit"})
+	})
+	return k.beginE
+}
+
+// Trace returns the trace of an execution of this kit or its store.
+func (k *Kit) Trace(ctx context.Context, id trace.ExecutionID) (*trace.Trace, error) {
+	if err := k.usable(); err != nil {
+		return nil, err
+	}
+	return k.store.Trace(ctx, id)
+}
+
+// ReadRawEvidence returns at most maxBytes (0: 1 MiB) of the bytes behind a raw message's reference. What was redacted stays so. The
+// errors are [ErrRawEvidenceUnavailable] and [*RawEvidenceIntegrityError].
+func (k *Kit) ReadRawEvidence(ctx context.Context, ref trace.EvidenceRef, maxBytes int64) (store.Evidence, error) {
+	if err := k.usable(); err != nil {
+		return store.Evidence{}, err
+	}
+	ev, err := k.store.ReadRawEvidence(ctx, ref, maxBytes)
+	var broken *store.IntegrityError
+	switch {
+	case err == nil:
+		return ev, nil
+	case errors.As(err, &broken):
+		return store.Evidence{}, &RawEvidenceIntegrityError{Message: strings.TrimPrefix(broken.Error(), "store: "),
+			Details: map[string]any{"field": broken.Field}, Err: err}
+	case errors.Is(err, store.ErrEvidenceUnavailable):
+		return store.Evidence{}, &Error{CodeText: "raw_evidence_unavailable", Message: fmt.Sprintf("raw evidence %q is not in the store", ref.ID), Err: ErrRawEvidenceUnavailable}
+	default:
+		return store.Evidence{}, err
+	}
+}
+
+// Stop ends every execution that is open, with the given outcome (timed_out or cancelled): pending calls fail with a
+// *TimeoutError or *CancelledError that gives the reason, evidence is kept, traces are finalized. New clients are refused. It waits until all is
+// ended, at most as long as ctx allows.
+func (k *Kit) Stop(ctx context.Context, outcome trace.Outcome, reason string) error {
+	k.mu.Lock()
+	if k.stopped == nil {
+		k.stopped = &stopCause{outcome, reason}
+	}
+	k.mu.Unlock()
+	return k.closeClients(ctx, k.stopped)
+}
+
+// Close closes every client that is still open, then the kit's own store. It is idempotent. It returns the first failure of the
+// clean-up.
+func (k *Kit) Close() error {
+	k.mu.Lock()
+	if k.closed {
+		k.mu.Unlock()
+		return nil
+	}
+	k.closed = true
+	k.mu.Unlock()
+	err := k.closeClients(context.Background(), nil)
+	if k.begunRun() && !k.cfg.JoinRun {
+		now := time.Now().UTC()
+		err = errors.Join(err, k.store.Append(context.Background(), &store.Run{ID: k.cfg.RunID, Status: store.RunFinished, Finished: &now, Explicit: k.explicit, Owner: "kit"}))
+	}
+	if k.ownStore {
+		err = errors.Join(err, k.store.Close())
+	}
+	return err
+}
+
+func (k *Kit) begunRun() bool {
+	begun := true
+	k.begun.Do(func() { begun = false })
+	return begun && k.beginE == nil
+}
+
+// closeClients ends all clients at once and waits for them.
+func (k *Kit) closeClients(ctx context.Context, cause *stopCause) error {
+	k.mu.Lock()
+	open := make([]*Client, 0, len(k.clients))
+	for c := range k.clients {
+		open = append(open, c)
+	}
+	k.mu.Unlock()
+	errs := make([]error, len(open))
+	var wg sync.WaitGroup
+	for i, c := range open {
+		wg.Go(func() { errs[i] = c.end(cause) })
+	}
+	done := make(chan struct{})
+	go func() { wg.Wait(); close(done) }()
+	select {
+	case <-done:
+		return errors.Join(errs...)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (k *Kit) usable() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.usableLocked()
+}
+
+func (k *Kit) usableLocked() error {
+	if k.closed {
+		return &Error{CodeText: "kit_closed", Message: "the kit is closed: make a new one with m3.New", Err: ErrKitClosed}
+	}
+	return nil
+}
+
+// register makes the kit responsible for a client, unless the kit has ended meanwhile.
+func (k *Kit) register(c *Client) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.usableLocked(); err != nil {
+		return err
+	}
+	if k.stopped != nil {
+		return k.stopped.err("connect to " + c.server)
+	}
+	k.clients[c] = struct{}{}
+	return nil
+}
+
+func (k *Kit) forget(c *Client) {
+	k.mu.Lock()
+	delete(k.clients, c)
+	k.mu.Unlock()
+}
+
+// err is the error of an operation that the stop ended.
+func (s *stopCause) err(operation string) error {
+	details := map[string]any{"operation": operation}
+	if s.outcome == trace.OutcomeTimedOut {
+		return &TimeoutError{Message: operation + ": " + s.reason, Details: details}
+	}
+	return &CancelledError{Message: operation + ": " + s.reason, Details: details}
+}
+
+// log opens the events of an execution of this kit for reading.
+func (k *Kit) log(id trace.ExecutionID) (trace.Log, error) {
+	t, err := k.store.Trace(context.Background(), id)
+	if err != nil {
+		return nil, err
+	}
+	return t.Log(), nil
+}

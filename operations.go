@@ -1,0 +1,245 @@
+package m3
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/m3-go/m3/internal/mcp"
+	"github.com/m3-go/m3/trace"
+)
+
+// Args are a tool's arguments as a map. A struct or a json.RawMessage does as well.
+type Args map[string]any
+
+// CallOptions configure one operation. Nil means all defaults.
+type CallOptions struct {
+	// Timeout bounds this operation. 0: the client's.
+	Timeout time.Duration
+	// Progress receives the server's progress notifications for this operation, in order. It must not block.
+	Progress func(Progress)
+	// Meta goes out as _meta, beside what the protocol itself puts there.
+	Meta map[string]any
+}
+
+// ListOptions configure one page of a list. Nil asks for the first.
+type ListOptions struct {
+	// Cursor is the NextCursor of the page before. Nil: absent. Empty and absent differ on the wire.
+	Cursor  *string
+	Timeout time.Duration
+	Meta    map[string]any
+}
+
+// Ping asks for a sign of life. Protocol 2026-07-28 has none: there it is an *UnsupportedError.
+func (c *Client) Ping(ctx context.Context, opts *CallOptions) error {
+	_, err := c.call(ctx, "ping", opts.op("ping", nil), opts.timeout())
+	return err
+}
+
+// CallTool calls a tool. args is a map such as [Args], a struct, or a json.RawMessage that is sent byte for byte; nil sends no
+// arguments. A tool that reports failure is a result with IsError, not an error.
+func (c *Client) CallTool(ctx context.Context, name string, args any, opts *CallOptions) (*ToolCallResult, error) {
+	operation := "call " + name
+	arguments, err := encodeArguments(operation, args)
+	if err != nil {
+		return nil, err
+	}
+	if c.opts.ValidateSchemas {
+		if err := c.validateArguments(ctx, name, arguments); err != nil {
+			return nil, err
+		}
+	}
+	op := opts.op("tools/call", callParams(name, arguments))
+	op.Name = name
+	res, err := c.call(ctx, operation, op, opts.timeout())
+	if err != nil {
+		return nil, err
+	}
+	if err := complete(operation, res.Result); err != nil {
+		return nil, err
+	}
+	result, err := decodeToolResult(operation, res.Result)
+	if err != nil {
+		return nil, err
+	}
+	result.Sequence = res.Sent
+	if c.opts.ValidateSchemas {
+		return result, c.validateResult(ctx, name, result)
+	}
+	return result, nil
+}
+
+// callParams writes the params by hand, so that the arguments stay the bytes they are.
+func callParams(name string, arguments json.RawMessage) json.RawMessage {
+	b := append(make([]byte, 0, len(name)+len(arguments)+32), `{"name":`...)
+	b = trace.AppendString(b, name)
+	if arguments != nil {
+		b = append(b, `,"arguments":`...)
+		b = append(b, arguments...)
+	}
+	return append(b, '}')
+}
+
+func encodeArguments(operation string, args any) (json.RawMessage, error) {
+	switch a := args.(type) {
+	case nil:
+		return nil, nil
+	case json.RawMessage:
+		if !json.Valid(a) {
+			return nil, validationf("%s: the arguments are not valid JSON", operation)
+		}
+		return a, nil
+	}
+	b, err := json.Marshal(args)
+	if err != nil {
+		return nil, validationf("%s: the arguments cannot be encoded: %T: %v", operation, args, err)
+	}
+	if string(b) == "null" { // a nil map or pointer
+		return nil, nil
+	}
+	if b[0] != '{' {
+		return nil, validationf("%s: the arguments are a %T: use a map, a struct or a json.RawMessage", operation, args)
+	}
+	return b, nil
+}
+
+// ReadResource reads a resource.
+func (c *Client) ReadResource(ctx context.Context, uri string, opts *CallOptions) (*ResourceReadResult, error) {
+	operation := "read " + uri
+	op := opts.op("resources/read", map[string]any{"uri": uri})
+	op.Name = uri
+	res, err := c.call(ctx, operation, op, opts.timeout())
+	if err != nil {
+		return nil, err
+	}
+	if err := complete(operation, res.Result); err != nil {
+		return nil, err
+	}
+	result := &ResourceReadResult{Raw: res.Result}
+	return result, decodeResult(operation, res.Result, result)
+}
+
+// GetPrompt renders a prompt.
+func (c *Client) GetPrompt(ctx context.Context, name string, args map[string]string, opts *CallOptions) (*PromptResult, error) {
+	operation := "prompt " + name
+	params := map[string]any{"name": name}
+	if args != nil {
+		params["arguments"] = args
+	}
+	op := opts.op("prompts/get", params)
+	op.Name = name
+	res, err := c.call(ctx, operation, op, opts.timeout())
+	if err != nil {
+		return nil, err
+	}
+	if err := complete(operation, res.Result); err != nil {
+		return nil, err
+	}
+	result := &PromptResult{Raw: res.Result}
+	return result, decodeResult(operation, res.Result, result)
+}
+
+// ListTools lists one page of tools, as the server sent it.
+func (c *Client) ListTools(ctx context.Context, opts *ListOptions) (*Page[ToolInfo], error) {
+	return listPage[ToolInfo](ctx, c, "tools/list", "tools", opts, false)
+}
+
+// ListAllTools follows the cursors to the end. A cursor that repeats is a *ProtocolError.
+func (c *Client) ListAllTools(ctx context.Context, opts *ListOptions) ([]ToolInfo, error) {
+	return listAll[ToolInfo](ctx, c, "tools/list", "tools", opts, false)
+}
+
+// ListResources lists one page of resources.
+func (c *Client) ListResources(ctx context.Context, opts *ListOptions) (*Page[ResourceInfo], error) {
+	return listPage[ResourceInfo](ctx, c, "resources/list", "resources", opts, false)
+}
+
+// ListAllResources follows the cursors to the end.
+func (c *Client) ListAllResources(ctx context.Context, opts *ListOptions) ([]ResourceInfo, error) {
+	return listAll[ResourceInfo](ctx, c, "resources/list", "resources", opts, false)
+}
+
+// ListResourceTemplates lists one page of resource templates.
+func (c *Client) ListResourceTemplates(ctx context.Context, opts *ListOptions) (*Page[ResourceTemplateInfo], error) {
+	return listPage[ResourceTemplateInfo](ctx, c, "resources/templates/list", "resourceTemplates", opts, false)
+}
+
+// ListAllResourceTemplates follows the cursors to the end.
+func (c *Client) ListAllResourceTemplates(ctx context.Context, opts *ListOptions) ([]ResourceTemplateInfo, error) {
+	return listAll[ResourceTemplateInfo](ctx, c, "resources/templates/list", "resourceTemplates", opts, false)
+}
+
+// ListPrompts lists one page of prompts.
+func (c *Client) ListPrompts(ctx context.Context, opts *ListOptions) (*Page[PromptInfo], error) {
+	return listPage[PromptInfo](ctx, c, "prompts/list", "prompts", opts, false)
+}
+
+// ListAllPrompts follows the cursors to the end.
+func (c *Client) ListAllPrompts(ctx context.Context, opts *ListOptions) ([]PromptInfo, error) {
+	return listAll[PromptInfo](ctx, c, "prompts/list", "prompts", opts, false)
+}
+
+func listPage[T any](ctx context.Context, c *Client, method, member string, opts *ListOptions, own bool) (*Page[T], error) {
+	if opts == nil {
+		opts = &ListOptions{}
+	}
+	var params any
+	if opts.Cursor != nil {
+		params = map[string]any{"cursor": *opts.Cursor}
+	}
+	res, err := c.call(ctx, method, &mcp.Op{Method: method, Params: params, Meta: opts.Meta, Own: own}, opts.Timeout)
+	if err != nil {
+		return nil, err
+	}
+	return decodePage[T](method, member, res.Result)
+}
+
+// maxPages stops a server whose cursors never end nor repeat.
+const maxPages = 10_000
+
+func listAll[T any](ctx context.Context, c *Client, method, member string, opts *ListOptions, own bool) ([]T, error) {
+	var page ListOptions
+	if opts != nil {
+		page = *opts
+	}
+	var all []T
+	seen := map[string]bool{}
+	for range maxPages {
+		p, err := listPage[T](ctx, c, method, member, &page, own)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p.Items...)
+		if p.NextCursor == nil {
+			return all, nil
+		}
+		if seen[*p.NextCursor] {
+			c.find(trace.SeverityError, "cursor-repeated", fmt.Sprintf("%s: the pagination cursor repeated after %d items", method, len(all)), "server/utilities/pagination")
+			return nil, &ProtocolError{Message: fmt.Sprintf("%s: pagination cursor repeated: the list would never end", method), Details: map[string]any{"operation": method, "error_kind": "malformed"}}
+		}
+		seen[*p.NextCursor] = true
+		page.Cursor = p.NextCursor
+	}
+	return nil, &ProtocolError{Message: fmt.Sprintf("%s: more than %d pages", method, maxPages), Details: map[string]any{"operation": method, "error_kind": "malformed"}}
+}
+
+// op makes the operation; o may be nil.
+func (o *CallOptions) op(method string, params any) *mcp.Op {
+	op := &mcp.Op{Method: method, Params: params}
+	if o == nil {
+		return op
+	}
+	op.Meta = o.Meta
+	if f := o.Progress; f != nil {
+		op.Progress = func(p mcp.Progress) { f(Progress{Progress: p.Progress, Total: p.Total, Message: p.Message}) }
+	}
+	return op
+}
+
+func (o *CallOptions) timeout() time.Duration {
+	if o == nil {
+		return 0
+	}
+	return o.Timeout
+}

@@ -1,0 +1,96 @@
+package m3
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/m3-go/m3/trace"
+)
+
+// Root is a root that is offered to the server.
+type Root struct {
+	URI  string `json:"uri"`
+	Name string `json:"name,omitempty"`
+}
+
+// SamplingRequest is a server's request for a completion.
+type SamplingRequest struct {
+	Messages     []SamplingMessage `json:"messages"`
+	SystemPrompt string            `json:"systemPrompt"`
+	MaxTokens    int64             `json:"maxTokens"`
+	// Raw is the whole of the request's params.
+	Raw trace.JSON `json:"-"`
+}
+
+// SamplingMessage is one message of a sampling request. Its content is one block or, since 2025-11-25, several.
+type SamplingMessage struct {
+	Role    string
+	Content []Content
+}
+
+// UnmarshalJSON accepts one block or an array of blocks.
+func (m *SamplingMessage) UnmarshalJSON(b []byte) error {
+	var raw struct {
+		Role    string          `json:"role"`
+		Content json.RawMessage `json:"content"`
+	}
+	if err := json.Unmarshal(b, &raw); err != nil {
+		return err
+	}
+	m.Role = raw.Role
+	blocks := []json.RawMessage{raw.Content}
+	if len(raw.Content) > 0 && raw.Content[0] == '[' {
+		if err := json.Unmarshal(raw.Content, &blocks); err != nil {
+			return err
+		}
+	}
+	for _, block := range blocks {
+		if len(block) == 0 {
+			continue
+		}
+		c, err := decodeBlock(block)
+		if err != nil {
+			return err
+		}
+		m.Content = append(m.Content, c)
+	}
+	return nil
+}
+
+// SamplingResult is the completion.
+type SamplingResult struct {
+	Model      string
+	Role       string // empty: assistant
+	Text       string // the content, unless Content is set
+	Content    trace.JSON
+	StopReason string // empty: endTurn
+}
+
+// MarshalJSON writes the result as the protocol wants it.
+func (r *SamplingResult) MarshalJSON() ([]byte, error) {
+	content := any(r.Content)
+	if r.Content == nil {
+		content = map[string]string{"type": "text", "text": r.Text}
+	}
+	return json.Marshal(map[string]any{"model": orElse(r.Model, "m3"), "role": orElse(r.Role, "assistant"), "content": content, "stopReason": orElse(r.StopReason, "endTurn")})
+}
+
+// sample asks the test's sampling handler. A panic in it is an answer to the server, not the end of the tests.
+func sample(ctx context.Context, f func(context.Context, *SamplingRequest) (*SamplingResult, error), params trace.JSON) (result *SamplingResult, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
+		}
+	}()
+	r := &SamplingRequest{Raw: params}
+	if err := params.Decode(r); err != nil {
+		return nil, err
+	}
+	result, err = f(ctx, r)
+	if err == nil && result == nil {
+		err = validationf("the sampling handler returned no result")
+	}
+	return result, err
+}
