@@ -1,0 +1,72 @@
+package m3test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/m3-go/m3/store"
+)
+
+// Config configures the tests of one package. The zero value changes nothing.
+type Config struct {
+	// Suite is the suite of the package's tests that name none of their own; trimmed. Empty: the package's path in the module. A name
+	// of nothing but spaces is an error.
+	Suite string
+	// RequireSuite makes a test fail that asks for a kit and has no named suite: neither this Suite nor one of its own.
+	RequireSuite bool
+}
+
+// Main runs the tests of a package and exits with their code; call it from TestMain. m is a *testing.M. A package needs it only to name a
+// suite, and for the recorded run to know its end.
+//
+//	func TestMain(m *testing.M) { m3test.Main(m, &m3test.Config{Suite: "shipping"}) }
+func Main(m interface{ Run() int }, cfg *Config) {
+	os.Exit(std.main(m, cfg, os.Stderr))
+}
+
+// main is Main, but for the exit.
+func (p *process) main(m interface{ Run() int }, cfg *Config, stderr io.Writer) int {
+	if cfg != nil {
+		suite, err := suiteName(cfg.Suite)
+		if err != nil {
+			fmt.Fprintf(stderr, "m3: m3test.Main: Config.Suite: %v\n", err)
+			return 2
+		}
+		p.mu.Lock()
+		p.suite, p.requireSuite = suite, cfg.RequireSuite
+		p.mu.Unlock()
+	}
+	code := m.Run()
+	if p.interrupted() {
+		select {} // the signal is raised again when everything is kept, and ends the process
+	}
+	if err := p.finish(code); err != nil {
+		fmt.Fprintf(stderr, "m3: the end of the run could not be recorded: %v\n", err)
+		return max(code, 1)
+	}
+	return code
+}
+
+// finish records the run's end, if it is this process that owns the run, and closes the spool.
+func (p *process) finish(code int) error {
+	rec := p.recorder()
+	if rec == nil {
+		return nil
+	}
+	defer rec.Close()
+	if p.settings.runID != "" { // m3 test knows when its run ends
+		return nil
+	}
+	now := time.Now().UTC()
+	run := &store.Run{ID: p.runID(), Status: store.RunFinished, Finished: &now, Owner: owner}
+	if code != 0 { // of several packages, one that failed decides
+		run.ExitCode = &code
+	}
+	return rec.Append(context.Background(), run)
+}
+
+// owner says who ends the run of a plain go test.
+const owner = "go test"
