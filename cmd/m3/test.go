@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/m3-go/m3/internal/gotest"
+)
+
+// testFlags are m3 test's own.
+type testFlags struct {
+	resultsDB string
+	envFile   string
+	suite     string
+	suiteSet  bool
+}
+
+func (c *cli) testCommand() *cobra.Command {
+	var f testFlags
+	cmd := &cobra.Command{
+		Use:   "test [flags] [packages] [-- packages and go test flags]",
+		Short: "Run go test, and keep what the tests saw",
+		Long: `Run go test, and keep what the tests saw.
+
+Packages may stand before or after --; flags of go test stand after it. -count=1 is
+added when there is no -count, so a result is never an old one, and -timeout 0 when
+there is no -timeout: m3 ends what hangs by its own deadlines.
+
+The exit code is go test's; 2 means that m3 could not do its part, 130 Ctrl-C.`,
+		Example: "  m3 test ./...\n  m3 test ./shipping -- -run TestQuote -v",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			before, after := args, []string(nil)
+			if n := cmd.ArgsLenAtDash(); n >= 0 {
+				before, after = args[:n], args[n:]
+			}
+			f.suiteSet = cmd.Flags().Changed("suite")
+			return c.test(cmd.Context(), &f, before, after)
+		},
+	}
+	cmd.Flags().StringVar(&f.resultsDB, "results-db", "", "database to record into (default .m3/executions.sqlite of the project)")
+	cmd.Flags().StringVar(&f.envFile, "env-file", "", "file of NAME=VALUE lines for the tests; what the environment has wins")
+	cmd.Flags().StringVar(&f.suite, "suite", "", "run only the tests of this suite")
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		return &hintError{err: err, hint: "flags of go test stand after --, as in: m3 test ./... -- -run TestQuote"}
+	})
+	return cmd
+}
+
+// test checks everything before anything is started, then runs.
+func (c *cli) test(ctx context.Context, f *testFlags, before, after []string) error {
+	args, err := gotest.ParseArgs(before, after)
+	if err != nil {
+		return &hintError{err: err, hint: "m3 test --help says what may stand where"}
+	}
+	suite := strings.TrimSpace(f.suite)
+	if f.suiteSet && suite == "" {
+		return hint("name it as the tests do, or leave --suite away", "--suite is blank")
+	}
+	env, err := withEnvFile(os.Environ(), c.path(f.envFile))
+	if err != nil {
+		return err
+	}
+	proj, err := findProject(c.path(orElse(args.Chdir, ".")))
+	if errors.Is(err, errNoProject) {
+		return &hintError{err: err, hint: "run m3 test inside a Go module"}
+	}
+	if err != nil {
+		return err
+	}
+	db, err := c.resultsDB(f.resultsDB, proj)
+	if err != nil {
+		return hint("name another place with --results-db", "%w", err)
+	}
+	st, err := openDB(db)
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	r := &testRun{c: c, args: args, env: env, suite: suite, proj: proj, db: db, st: st, show: showCommandLine(f.resultsDB)}
+	return r.run(ctx)
+}
+
+// path makes a path of the command line absolute; empty stays empty.
+func (c *cli) path(p string) string {
+	if p == "" || filepath.IsAbs(p) {
+		return p
+	}
+	return filepath.Join(c.dir, p)
+}
+
+func orElse(s, other string) string {
+	if s != "" {
+		return s
+	}
+	return other
+}

@@ -1,0 +1,336 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/term"
+
+	"github.com/m3-go/m3"
+	"github.com/m3-go/m3/internal/evidence"
+	"github.com/m3-go/m3/internal/gotest"
+	"github.com/m3-go/m3/internal/report"
+	"github.com/m3-go/m3/store"
+	"github.com/m3-go/m3/store/sqlite"
+)
+
+// The variables by which m3 test speaks to the test processes. m3test takes them out of the environment at start.
+const (
+	envResultsDB = "M3_RESULTS_DB"
+	envRunID     = "M3_RUN_ID"
+	envSuite     = "M3_SUITE"
+)
+
+// ingestEvery is how often the spools are read while the tests run.
+const ingestEvery = 150 * time.Millisecond
+
+// testRun is one m3 test.
+type testRun struct {
+	c     *cli
+	args  *gotest.Args
+	env   []string
+	suite string
+	proj  *project
+	db    string
+	st    *sqlite.Store
+	show  string // the command that opens a trace
+
+	id       string
+	started  time.Time
+	redactor *evidence.Redactor
+	live     *report.Live
+	style    report.Style
+
+	mu      sync.Mutex // guards what follows: events, stderr and the recorder come from goroutines of their own
+	result  gotest.Result
+	partial map[string]string // lines that -v shows and that are not whole yet
+	pending []store.Record
+	recErr  error // the first failure to record
+}
+
+func (r *testRun) run(ctx context.Context) error {
+	if err := r.begin(ctx); err != nil {
+		return err
+	}
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	defer signal.Stop(signals)
+	p, err := gotest.Start(&gotest.Config{Dir: r.c.dir, Env: r.environment(), Args: r.args.Command(), Event: r.event,
+		Stderr: r.stderr, Signals: r.announce(ctx, signals)})
+	if err != nil {
+		r.end(ctx, &gotest.Exit{Code: exitUsage})
+		return err
+	}
+	stop := r.recordUntil(ctx)
+	ex := p.Wait(ctx)
+	stop()
+	// What is there is stored also when the caller has given up.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Minute)
+	defer cancel()
+	return r.finish(ctx, &ex)
+}
+
+// begin opens the run in the database, before anything is started.
+func (r *testRun) begin(ctx context.Context) error {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return err
+	}
+	r.id, r.started, r.partial = id.String(), time.Now().UTC(), map[string]string{}
+	r.redactor = redactorOf(r.env)
+	r.style = report.Style{Module: r.proj.module}
+	cfg := &report.LiveConfig{}
+	if f, ok := r.c.out.(*os.File); ok {
+		cfg.Progress, r.style.Color = report.Terminal(f)
+		if w, _, err := term.GetSize(int(f.Fd())); err == nil {
+			cfg.Width = w
+		}
+	}
+	cfg.Style = r.style
+	r.live = report.NewLive(r.c.out, cfg)
+	if err := r.st.Append(ctx, r.record(store.RunRunning, nil)); err != nil {
+		return fmt.Errorf("record the run in %s: %w", r.db, err)
+	}
+	return nil
+}
+
+// redactorOf knows the values of the variables whose names say that they are secret.
+func redactorOf(env []string) *evidence.Redactor {
+	red := evidence.NewRedactor(nil)
+	for _, kv := range env {
+		name, value, _ := strings.Cut(kv, "=")
+		if value != "" && red.Sensitive(name) {
+			_ = red.Add(name, value) // too short to be told from other text: the rules for keys and headers still hold
+		}
+	}
+	return red
+}
+
+// record is the run as it stands.
+func (r *testRun) record(status store.RunStatus, ex *gotest.Exit) *store.Run {
+	run := &store.Run{ID: r.id, Status: status, Started: r.started, Project: r.proj.module, Version: m3.Version, Owner: "m3 test"}
+	for _, a := range append([]string{"go"}, r.args.Command()...) {
+		run.Command = append(run.Command, r.redactor.String(a))
+	}
+	if ex != nil {
+		now := time.Now().UTC()
+		run.Finished, run.ExitCode, run.Detail = &now, &ex.Code, r.detail(ex)
+	}
+	return run
+}
+
+// detail is what the runner reported beside the items.
+func (r *testRun) detail(ex *gotest.Exit) []byte {
+	d := struct {
+		FailedBuilds []string `json:"failed_builds,omitempty"`
+		Signal       string   `json:"signal,omitempty"`
+		Killed       bool     `json:"killed,omitempty"`
+		Plain        string   `json:"plain_output,omitempty"`
+		Suite        string   `json:"suite,omitempty"`
+	}{FailedBuilds: r.result.FailedBuilds, Killed: ex.Killed, Suite: r.suite}
+	if ex.Signal != nil {
+		d.Signal = ex.Signal.String()
+	}
+	d.Plain = gotest.Bound(r.redactor.String(r.result.Plain.String()), 20_000)
+	b, _ := json.Marshal(d) // strings and booleans: cannot fail
+	return b
+}
+
+// environment is what go test gets: the user's, the file's, and m3's own three.
+func (r *testRun) environment() []string {
+	var env []string
+	for _, kv := range r.env {
+		name, _, _ := strings.Cut(kv, "=")
+		if name != envResultsDB && name != envRunID && (name != envSuite || r.suite == "") {
+			env = append(env, kv)
+		}
+	}
+	env = append(env, envResultsDB+"="+r.db, envRunID+"="+r.id)
+	if r.suite != "" {
+		env = append(env, envSuite+"="+r.suite)
+	}
+	return env
+}
+
+// announce passes signals on to go test and says what happens.
+func (r *testRun) announce(ctx context.Context, in <-chan os.Signal) <-chan os.Signal {
+	out := make(chan os.Signal, cap(in))
+	go func() {
+		for n := 0; ; n++ {
+			select {
+			case <-ctx.Done():
+				return
+			case sig := <-in:
+				if n == 0 {
+					r.live.Text("m3: stopping: the tests have a few seconds to store what they saw (again to kill them)")
+				}
+				out <- sig
+			}
+		}
+	}()
+	return out
+}
+
+// event takes one line of go test's stdout.
+func (r *testRun) event(ev *gotest.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ch := r.result.Add(ev)
+	if ch.Began != nil {
+		r.live.Began(ch.Began.Package, ch.Began.Name)
+	}
+	switch {
+	case ev.Plain:
+		r.live.Text(r.redactor.String(ev.Output))
+	case ev.Action == gotest.ActionOutput && r.args.Verbose:
+		r.show1(ev)
+	}
+	r.tell(r.result.Items(r.id, ch, r.redactor.String))
+}
+
+// show1 shows a test's own output under -v, line by line: a secret that comes in two pieces is one again by then.
+func (r *testRun) show1(ev *gotest.Event) {
+	key := ev.Package + "\x00" + ev.Test
+	text := r.partial[key] + ev.Output
+	end := strings.LastIndexByte(text, '\n') + 1
+	r.partial[key] = text[end:]
+	if text = gotest.WithoutFraming(text[:end]); text != "" {
+		r.live.Text(r.redactor.String(text))
+	}
+}
+
+// tell shows items and queues them for the database.
+func (r *testRun) tell(items []store.Item) {
+	for i := range items {
+		r.live.Item(&items[i])
+		r.pending = append(r.pending, &items[i])
+	}
+}
+
+// stderr takes a line of the go command's own.
+func (r *testRun) stderr(line []byte) {
+	r.live.Text(r.redactor.String(string(line)))
+}
+
+// recordUntil records what comes in until the returned function is called.
+func (r *testRun) recordUntil(ctx context.Context) (stop func()) {
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		t := time.NewTicker(ingestEvery)
+		defer t.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-t.C:
+				r.live.Tick()
+				r.flush(ctx)
+			}
+		}
+	})
+	return func() { close(done); wg.Wait() }
+}
+
+// flush stores the items that are there, and what the test processes have spooled.
+func (r *testRun) flush(ctx context.Context) {
+	r.mu.Lock()
+	recs := r.pending
+	r.pending = nil
+	r.mu.Unlock()
+	var err error
+	if len(recs) > 0 {
+		err = r.st.Append(ctx, recs...)
+	}
+	if _, ierr := r.st.Ingest(ctx); err == nil {
+		err = ierr
+	}
+	if err != nil && !errors.Is(err, context.Canceled) {
+		r.mu.Lock()
+		if r.recErr == nil {
+			r.recErr = err
+		}
+		r.mu.Unlock()
+	}
+}
+
+// finish closes the run, reports it, and gives the exit code.
+func (r *testRun) finish(ctx context.Context, ex *gotest.Exit) error {
+	r.end(ctx, ex)
+	r.live.Close()
+	code := ex.Code
+	if r.recErr != nil {
+		r.c.fail(fmt.Sprintf("recording into %s failed, so the stored run is not whole: %v", r.db, r.recErr), "")
+		code = orCode(code, exitUsage)
+	}
+	if bad := r.st.Ingested().Bad; bad > 0 {
+		r.c.fail(fmt.Sprintf("%d recorded lines could not be read: they are kept beside the database, in %s.spool", bad, r.db), "")
+		code = orCode(code, exitUsage)
+	}
+	if err := r.report(ctx, ex); err != nil {
+		r.c.fail(err.Error(), "")
+		code = orCode(code, exitUsage)
+	}
+	if code != 0 {
+		return &exitError{code}
+	}
+	return nil
+}
+
+func orCode(code, other int) int {
+	if code != 0 {
+		return code
+	}
+	return other
+}
+
+// end stores what is still open, and the end of the run. A process that left its tests with exit code 0 is no success.
+func (r *testRun) end(ctx context.Context, ex *gotest.Exit) {
+	reason, status := "go test ended before it", store.RunFinished
+	if ex.Signal != nil {
+		reason, status = "stopped by "+ex.Signal.String(), store.RunInterrupted
+	}
+	r.mu.Lock()
+	r.tell(r.result.OpenItems(r.id, r.result.Close(reason), r.redactor.String))
+	if ex.Code == 0 && len(r.result.Silent()) > 0 {
+		ex.Code = 1
+	}
+	r.pending = append(r.pending, r.record(status, ex))
+	r.mu.Unlock()
+	r.flush(ctx)
+}
+
+func (r *testRun) report(ctx context.Context, ex *gotest.Exit) error {
+	f, err := report.Build(ctx, r.st, r.id)
+	if err != nil {
+		return err
+	}
+	cfg := &report.PrintConfig{Style: r.style, Show: r.show, Suite: r.suite}
+	if ex.Signal != nil {
+		cfg.Stopped = ex.Signal.String()
+	}
+	path := report.Path(r.proj.root, r.id)
+	werr := f.WriteFile(path)
+	if werr == nil {
+		cfg.FeedbackPath = r.relative(path)
+	}
+	return errors.Join(report.Print(r.c.out, f, cfg), werr)
+}
+
+// relative is a path as the user would type it, where that is shorter.
+func (r *testRun) relative(path string) string {
+	if rel, err := filepath.Rel(r.c.dir, path); err == nil && len(rel) < len(path) {
+		return rel
+	}
+	return path
+}

@@ -1,0 +1,161 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/m3-go/m3/store"
+	"github.com/m3-go/m3/trace"
+)
+
+// Feedback is what feedback.json holds: a run for programs to read. Everything in it stands in the store; [Build] only
+// selects and counts. Its lists are never null.
+type Feedback struct {
+	SchemaVersion int             `json:"schema_version"` // 1
+	RunID         string          `json:"run_id"`
+	ProjectName   string          `json:"project_name"`
+	M3Version     string          `json:"m3_version"`
+	Command       []string        `json:"command"`
+	StartedAt     time.Time       `json:"started_at"`
+	FinishedAt    *time.Time      `json:"finished_at"`
+	ExitCode      *int            `json:"exit_code"`
+	Suites        []store.Suite   `json:"suites"`
+	Tests         []TestRecord    `json:"tests"`
+	Packages      []PackageRecord `json:"packages"`
+	Executions    []Execution     `json:"executions"`
+	Failures      []Failure       `json:"failures"`
+	Findings      []FindingCount  `json:"findings"`
+	Summary       Summary         `json:"summary"`
+	Limitations   []string        `json:"limitations"`
+}
+
+// TestRecord is one attempt of one test.
+type TestRecord struct {
+	Package   string `json:"package"`
+	Name      string `json:"name"`
+	Iteration int    `json:"iteration"`
+	// Outcome is go test's: passed, failed, skipped; interrupted when the run was stopped while it ran.
+	Outcome        store.TestStatus    `json:"outcome"`
+	ElapsedSeconds float64             `json:"elapsed_seconds"`
+	TestID         string              `json:"test_id,omitempty"` // of a test that used m3
+	Suite          string              `json:"suite_name,omitempty"`
+	Executions     []trace.ExecutionID `json:"execution_ids"`
+	Reason         string              `json:"reason,omitempty"`
+	// Messages are m3's own about the failure.
+	Messages []string `json:"messages,omitempty"`
+	Output   string   `json:"output,omitempty"` // of what failed
+	Cached   bool     `json:"cached,omitempty"` // replayed by go test from an earlier run
+}
+
+// PackageRecord is one package as go test reported it.
+type PackageRecord struct {
+	Package        string  `json:"package"`
+	Outcome        string  `json:"outcome"` // passed, failed, no_tests, build_failed, interrupted
+	ElapsedSeconds float64 `json:"elapsed_seconds"`
+	Reason         string  `json:"reason,omitempty"`
+	Output         string  `json:"output,omitempty"`
+	Cached         bool    `json:"cached,omitempty"`
+}
+
+// Execution is one execution of the run.
+type Execution struct {
+	ExecutionID trace.ExecutionID  `json:"execution_id"`
+	Kind        string             `json:"kind"`
+	SuiteID     store.SuiteID      `json:"suite_id,omitempty"`
+	Suite       string             `json:"suite_name,omitempty"`
+	Case        string             `json:"case_id,omitempty"`
+	TestID      string             `json:"test_id,omitempty"`
+	Servers     []string           `json:"servers"`
+	Lifecycle   string             `json:"lifecycle"` // finished, open
+	Outcome     trace.Outcome      `json:"outcome,omitempty"`
+	EventCount  int                `json:"event_count"`
+	Complete    bool               `json:"complete"` // the trace has no limitation
+	Limitations []trace.Limitation `json:"limitations"`
+	// Findings lists the first hundred; FindingCount counts all.
+	Findings     []trace.Finding `json:"findings"`
+	FindingCount int             `json:"finding_count"`
+	// Unavailable says why the trace could not be read, when it could not.
+	Unavailable string `json:"unavailable,omitempty"`
+}
+
+// Failure is one thing that failed, with what is known about why.
+type Failure struct {
+	Kind       string              `json:"kind"` // test, package, build, run
+	Package    string              `json:"package,omitempty"`
+	Test       string              `json:"test,omitempty"`
+	Iteration  int                 `json:"iteration,omitempty"`
+	Seconds    float64             `json:"elapsed_seconds"`
+	Reason     string              `json:"reason"`
+	Messages   []string            `json:"messages,omitempty"`
+	Output     string              `json:"output,omitempty"`
+	Executions []trace.ExecutionID `json:"execution_ids"`
+}
+
+// FindingCount says how often a finding was made in the run, and one execution in which.
+type FindingCount struct {
+	Severity  trace.Severity    `json:"severity"`
+	Code      string            `json:"code"`
+	Count     int               `json:"count"`
+	Execution trace.ExecutionID `json:"execution_id"` // the first
+	Message   string            `json:"message"`      // of the first
+}
+
+// Summary is the run in numbers. Attempts are counted, parents of subtests as tests of their own, as go test does.
+type Summary struct {
+	RunStatus          store.RunStatus          `json:"run_status"`
+	Tests              int                      `json:"tests"`
+	Executions         int                      `json:"executions"`
+	TerminalExecutions int                      `json:"terminal_executions"`
+	Failures           int                      `json:"failures"`
+	SkippedTests       int                      `json:"skipped_tests"`
+	TestOutcomeCounts  map[store.TestStatus]int `json:"test_outcome_counts"`
+	FindingCounts      map[trace.Severity]int   `json:"finding_counts"`
+	// SkippedOnly says that tests were there and every one was skipped.
+	SkippedOnly bool `json:"skipped_only"`
+}
+
+// JSON is feedback.json: indented, with a newline at its end.
+func (f *Feedback) JSON() ([]byte, error) {
+	b, err := json.MarshalIndent(f, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("encode feedback: %w", err)
+	}
+	return append(b, '\n'), nil
+}
+
+// Path is where the feedback of a run stands in a project.
+func Path(root, runID string) string {
+	return filepath.Join(root, ".m3", "reports", runID, "feedback.json")
+}
+
+// WriteFile writes feedback.json at path so that a reader sees the old file or the new one, never a part. It makes the
+// directories.
+func (f *Feedback) WriteFile(path string) error {
+	b, err := f.JSON()
+	if err != nil {
+		return err
+	}
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("write feedback: %w", err)
+	}
+	tmp, err := os.CreateTemp(dir, ".feedback-*")
+	if err != nil {
+		return fmt.Errorf("write feedback: %w", err)
+	}
+	_, err = tmp.Write(b)
+	if cerr := tmp.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		os.Remove(tmp.Name())
+		return fmt.Errorf("write feedback: %w", err)
+	}
+	return nil
+}
