@@ -90,7 +90,7 @@ func TestImportTable(t *testing.T) {
 
 // isFixture tells programs that only tests run.
 func isFixture(name string) bool {
-	return slices.ContainsFunc([]string{"internal/proc/proctest", "internal/realtest", "internal/bench", "internal/matrixtest"}, func(dir string) bool {
+	return slices.ContainsFunc([]string{"internal/proc/proctest", "internal/realtest", "internal/bench", "internal/endtoend"}, func(dir string) bool {
 		return name == dir || strings.HasPrefix(name, dir+"/")
 	})
 }

@@ -76,15 +76,16 @@ func New(cfg Config) (*Kit, error) {
 		cfg.RunID = newID()
 	}
 	k := &Kit{cfg: cfg, store: cfg.Store, explicit: explicit, clients: map[*Client]struct{}{}, eras: map[string]bool{},
-		redactor: evidence.NewRedactor(&evidence.RedactorConfig{Keys: cfg.SensitiveKeys, Off: redactionOff})}
+		redactor: evidence.NewRedactor(&evidence.RedactorConfig{Keys: cfg.SensitiveKeys, Off: redaction == "off"})}
 	if k.store == nil {
 		k.store, k.ownStore = memory.New(nil), true
 	}
 	return k, nil
 }
 
-// redactionOff is set by this module's own tests only, for the control run that shows what redaction removes.
-var redactionOff bool
+// redaction is "off" only in binaries that this module's own tests link so (-ldflags "-X github.com/m3-go/m3.redaction=off"), for the control run
+// that shows what redaction removes. Nothing at run time can switch it.
+var redaction string
 
 func newID() string {
 	id, err := uuid.NewV7()

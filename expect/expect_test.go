@@ -131,7 +131,7 @@ func TestToolCall(t *testing.T) {
 		"one that failed": quote(expect.Failed(), expect.Times(1)),
 		"none":            {tool: "add", opts: []expect.CallOption{expect.Times(0)}},
 
-		"absent":           {tool: "add", failure: []string{`tool call "add": did not hold`, "no call of \"add\", want at least one", `called were: "quote" (2 times), "echo"`, "execution e1, open it with: m3 show e1"}},
+		"absent":           {tool: "add", failure: []string{`tool call "add": did not hold`, "no call of \"add\", want at least one", `called were: "quote" (2 times), "echo"`, "execution e1, if it is recorded: m3 show e1"}},
 		"m3's own":         {tool: "quote", opts: []expect.CallOption{expect.WithArguments(m3.Args{"weight_kg": 99})}, failure: []string{"2 calls of \"quote\", 0 as expected", "call 1, at +1ms: arguments (-want +got)", `"99"`}},
 		"wrong status":     {tool: "echo", opts: []expect.CallOption{expect.ToolError()}, failure: []string{"status is success, want tool_error"}},
 		"why it failed":    {tool: "quote", opts: []expect.CallOption{expect.Succeeded(), expect.WithArguments(m3.Args{"weight_kg": -1})}, failure: []string{`status is tool_error, want success: "too light"`}},
@@ -309,10 +309,12 @@ func TestBounded(t *testing.T) {
 func TestObserver(t *testing.T) {
 	t.Parallel()
 	var failures []expect.Failure
+	kept := map[trace.ExecutionID]string{"e7": "m3 show e7"}
 	outer := &fakeT{name: t.Name()}
 	stop := expect.Observe(outer, &expect.Observer{
 		Redact:     func(s string) string { return strings.ReplaceAll(s, "hunter22", "[redacted]") },
 		Executions: func() []trace.ExecutionID { return []trace.ExecutionID{"e7"} },
+		Command:    func(id trace.ExecutionID) string { return kept[id] },
 		Failed:     func(f expect.Failure) { failures = append(failures, f) },
 	})
 	inner := &fakeT{name: t.Name() + "/sub"}
@@ -320,14 +322,18 @@ func TestObserver(t *testing.T) {
 	expect.That(inner, r).Text("other")
 	expect.That(inner, r).StructuredContent(m3.Args{"key": "hunter23"})
 	expect.That(inner, r).Text("hunter22")
+	expect.That(inner, newStory().view(t, "")).ToolCall("x")
 	stop()
 	expect.That(inner, r).Text("unobserved")
-	if len(failures) != 2 || failures[0].Check != "text" || failures[0].Execution != "e7" || failures[0].Message != inner.errors[0] {
+	if len(failures) != 3 || failures[0].Check != "text" || failures[0].Execution != "e7" || failures[0].Message != inner.errors[0] {
 		t.Fatalf("failures: %+v", failures)
 	}
 	for _, text := range inner.errors[:2] {
-		if strings.Contains(text, "hunter22") || !strings.Contains(text, "m3 show e7") {
+		if strings.Contains(text, "hunter22") || !strings.Contains(text, "execution e7, open it with: m3 show e7") {
 			t.Errorf("not redacted, or without the execution: %s", text)
 		}
+	}
+	if !strings.Contains(inner.errors[2], "execution e1, not recorded") {
+		t.Errorf("an execution that is not kept: %s", inner.errors[2])
 	}
 }

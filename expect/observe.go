@@ -14,6 +14,8 @@ type Observer struct {
 	Redact func(text string) string
 	// Executions lists the test's executions so far.
 	Executions func() []trace.ExecutionID
+	// Command is the shell command that opens an execution's trace; empty when it is not kept beyond the test.
+	Command func(trace.ExecutionID) string
 	// Failed is told of each check that did not hold.
 	Failed func(Failure)
 }

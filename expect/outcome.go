@@ -72,9 +72,21 @@ func (e *Expectation) message(check string, o outcome) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "expect: %s: %s\n%s", check, word, indent(o.reason))
 	if id := e.subject.execution; id != "" {
-		fmt.Fprintf(&b, "\n    execution %s, open it with: m3 show %s", id, id)
+		b.WriteString("\n    execution " + string(id) + e.where(id))
 	}
 	return e.subject.redact(b.String())
+}
+
+// where says how to open an execution's trace.
+func (e *Expectation) where(id trace.ExecutionID) string {
+	ob := observerOf(e.t)
+	if ob == nil || ob.Command == nil {
+		return ", if it is recorded: m3 show " + string(id)
+	}
+	if command := ob.Command(id); command != "" {
+		return ", open it with: " + command
+	}
+	return ", not recorded: m3 test, or M3_RESULTS_DB=PATH, keeps its trace"
 }
 
 func indent(text string) string {

@@ -101,7 +101,8 @@ func (p *process) attemptOf(t T) *attempt {
 // begin records the attempt and watches over it.
 func (a *attempt) begin() error {
 	a.t.Cleanup(a.finish)
-	unobserve := expect.Observe(a.t, &expect.Observer{Redact: a.redact, Executions: a.executions, Failed: func(f expect.Failure) { a.reason(f.Message) }})
+	unobserve := expect.Observe(a.t, &expect.Observer{Redact: a.redact, Executions: a.executions, Command: a.command,
+		Failed: func(f expect.Failure) { a.reason(f.Message) }})
 	unsignal := a.p.signals.watch(a.p)
 	a.unwatch = func() { unobserve(); unsignal() }
 	if a.rec == nil {
@@ -189,6 +190,19 @@ func (a *attempt) executions() []trace.ExecutionID {
 		ids[i] = e.id
 	}
 	return ids
+}
+
+// command opens the trace of one of the test's executions; empty when it is not in the recording.
+func (a *attempt) command(id trace.ExecutionID) string {
+	if a.rec == nil {
+		return ""
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !slices.Contains(a.execs, execution{id, a.rec}) {
+		return ""
+	}
+	return a.p.settings.showCommand() + " " + string(id)
 }
 
 // redact removes what any kit of the test knows to be secret.

@@ -6,22 +6,26 @@ import (
 	"strings"
 
 	"github.com/m3-go/m3"
-	"github.com/m3-go/m3/trace"
 )
 
 // connectMessage is what a test says when it cannot connect: what happened, what to do, and where the evidence is.
-func connectMessage(server m3.Server, err error, recorded bool, executions []trace.ExecutionID) string {
+func connectMessage(server m3.Server, err error, command string) string {
 	name := "nil"
 	if server != nil {
 		name = server.ServerName()
 	}
+	// What the error says of the operation, the line says already.
+	reason := err.Error()
+	for _, prefix := range []string{"m3: ", "connect to " + name + ": ", "connect: "} {
+		reason = strings.TrimPrefix(reason, prefix)
+	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "m3: cannot connect to %s: %s", name, strings.TrimPrefix(err.Error(), "m3: "))
+	fmt.Fprintf(&b, "m3: cannot connect to %s: %s", name, reason)
 	if fix := connectFix(server, err); fix != "" {
 		b.WriteString("\n  fix: " + fix)
 	}
-	if recorded && len(executions) == 1 { // with more, others connected at the same time
-		fmt.Fprintf(&b, "\n  evidence: m3 show %s", executions[0])
+	if command != "" {
+		b.WriteString("\n  evidence: " + command)
 	}
 	return b.String()
 }

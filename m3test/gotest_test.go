@@ -264,11 +264,11 @@ func outcomes(t *testing.T, m *module) {
 			t.Errorf("the execution of %s is open", name)
 		}
 	}
-	if test, execs := r.test("TestFail"); len(test.Reasons) != 1 || !strings.Contains(test.Reasons[0], "m3 show "+string(execs[0].ID)) {
+	if test, execs := r.test("TestFail"); len(test.Reasons) != 1 || !strings.Contains(test.Reasons[0], "m3 show --results-db "+db+" "+string(execs[0].ID)) {
 		t.Errorf("reasons: %q", test.Reasons)
 	}
 	test, execs := r.test("TestConnectFails")
-	if len(test.Reasons) != 1 || !strings.Contains(test.Reasons[0], "fix: ") || !strings.Contains(test.Reasons[0], "m3 show "+string(execs[0].ID)) {
+	if len(test.Reasons) != 1 || !strings.Contains(test.Reasons[0], "fix: ") || !strings.Contains(test.Reasons[0], "m3 show --results-db "+db+" "+string(execs[0].ID)) {
 		t.Errorf("reasons: %q", test.Reasons)
 	}
 }

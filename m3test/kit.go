@@ -113,7 +113,11 @@ func (p *process) direct(t T, server m3.Server, opts *m3.DirectOptions) *m3.Clie
 	before := len(a.executions())
 	c, err := k.Direct(t.Context(), server, &o)
 	if err != nil {
-		a.fatal(t, connectMessage(server, err, p.recorder() != nil, a.executions()[before:]))
+		command := ""
+		if begun := a.executions()[before:]; len(begun) == 1 { // with more, others connected at the same time
+			command = a.command(begun[0])
+		}
+		a.fatal(t, connectMessage(server, err, command))
 		return nil
 	}
 	return c

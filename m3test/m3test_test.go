@@ -368,6 +368,16 @@ func TestSettings(t *testing.T) {
 	if err != nil || s.databasePath() != filepath.Join(root, "out", "db.sqlite") {
 		t.Errorf("path %s, %v", s.databasePath(), err)
 	}
+	for path, want := range map[string]string{
+		filepath.Join(root, ".m3", "executions.sqlite"):   "m3 show",
+		filepath.Join("/tmp", ".m3", "executions.sqlite"): "m3 show --results-db /tmp/.m3/executions.sqlite",
+		"/tmp/it's here.sqlite":                           `m3 show --results-db '/tmp/it'\''s here.sqlite'`,
+	} {
+		s.database = path
+		if got := s.showCommand(); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
 	if s.packageSuite() != "m3test" {
 		t.Errorf("suite %s", s.packageSuite())
 	}

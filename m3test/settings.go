@@ -96,6 +96,24 @@ func (s *settings) databasePath() string {
 	}
 }
 
+// showCommand is how m3 opens a trace of the database: without a path where it looks by itself, in the project's own.
+func (s *settings) showCommand() string {
+	path := s.databasePath()
+	own := filepath.Join(".m3", "executions.sqlite")
+	if project, ok := strings.CutSuffix(path, string(filepath.Separator)+own); ok && (s.dir == project || strings.HasPrefix(s.dir, project+string(filepath.Separator))) {
+		return "m3 show"
+	}
+	return "m3 show --results-db " + quoteForShell(path)
+}
+
+// quoteForShell quotes a word of a command that somebody will paste.
+func quoteForShell(word string) string {
+	if strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:@,+") == "" && word != "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
 // packageSuite is the suite of a package that names none: its path in the module.
 func (s *settings) packageSuite() string {
 	if rest, ok := strings.CutPrefix(s.pkg, s.module+"/"); ok && s.module != "" {

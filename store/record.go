@@ -33,12 +33,14 @@ type Run struct {
 	Finished *time.Time `json:"finished_at,omitempty"`
 	ExitCode *int       `json:"exit_code,omitempty"`
 	// Explicit says that somebody gave the id, rather than the runner.
-	Explicit bool       `json:"explicit,omitempty"`
-	Command  []string   `json:"command,omitempty"` // redacted
-	Project  string     `json:"project,omitempty"` // module path or project name
-	Version  string     `json:"m3_version,omitempty"`
-	Owner    string     `json:"owner,omitempty"`  // "m3 test", "go test", "program": who ends it
-	Detail   trace.JSON `json:"detail,omitempty"` // counts, build failures and whatever else the runner reported
+	Explicit bool     `json:"explicit,omitempty"`
+	Command  []string `json:"command,omitempty"` // redacted
+	Project  string   `json:"project,omitempty"` // module path or project name
+	Version  string   `json:"m3_version,omitempty"`
+	// Owner is who ends it: "m3 test", "go test", "kit", "program". A process that is only a part of the run leaves it empty; one
+	// that owns it and goes without ending it leaves it interrupted.
+	Owner  string     `json:"owner,omitempty"`
+	Detail trace.JSON `json:"detail,omitempty"` // counts, build failures and whatever else the runner reported
 }
 
 // SuiteID identifies a suite within one database. It is assigned when the database is filled and means nothing elsewhere.

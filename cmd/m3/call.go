@@ -85,9 +85,10 @@ func (d *direct) showResult(res *m3.ToolCallResult) {
 		return // the error says it
 	}
 	for _, block := range res.Content {
-		if block.Type == "text" {
+		switch {
+		case block.Type == "text" && !sameJSON(block.Text, res.StructuredContent):
 			d.text("%s", block.Text)
-		} else {
+		case block.Type != "text":
 			d.text("[%s, %d bytes of JSON: --json shows it]", block.Type, len(block.Raw))
 		}
 	}
@@ -97,6 +98,12 @@ func (d *direct) showResult(res *m3.ToolCallResult) {
 	if len(res.Content) == 0 && res.StructuredContent == nil {
 		d.text("(an empty result)")
 	}
+}
+
+// sameJSON tells a text block that only repeats the structured content, as servers do for old clients.
+func sameJSON(text string, structured []byte) bool {
+	var a, b bytes.Buffer
+	return json.Compact(&a, []byte(text)) == nil && json.Compact(&b, structured) == nil && bytes.Equal(a.Bytes(), b.Bytes())
 }
 
 func indent(b []byte) string {

@@ -72,7 +72,7 @@ func (c *cli) direct(ctx context.Context, f *directFlags, prepare func() (work, 
 	defer stop()
 	err := d.run(ctx, prepare)
 	if ctx.Err() != nil && err != nil {
-		err = &hintError{err: errors.New("interrupted"), code: exitInterrupted}
+		err = errInterrupted
 	}
 	return d.print(err)
 }
@@ -151,16 +151,24 @@ func (d *direct) print(err error) error {
 		f()
 	}
 	if err != nil {
-		var hinted *hintError
-		if errors.As(err, &hinted) {
-			d.c.fail(d.redact(hinted.Error()), hinted.hint)
-		} else {
-			d.c.fail(d.redact(err.Error()), "")
-		}
+		d.c.fail(d.redact(err.Error()), hintFor(err))
 	}
 	d.printFindings()
 	d.printTrace()
 	return exit(code)
+}
+
+// hintFor is what to do about an error, where the command line has a flag for it.
+func hintFor(err error) string {
+	var hinted *hintError
+	var trust *m3.EndpointTrustError
+	switch {
+	case errors.As(err, &hinted):
+		return hinted.hint
+	case errors.As(err, &trust):
+		return "--trust trusted_private allows it"
+	}
+	return ""
 }
 
 func exit(code int) error {
@@ -227,12 +235,23 @@ func (e *toolError) Error() string {
 // Code is the stable machine code.
 func (e *toolError) Code() string { return "tool_error" }
 
+// interrupted is what Ctrl-C makes of every error that it causes.
+type interrupted struct{}
+
+func (interrupted) Error() string { return "interrupted" }
+
+// Code is the stable machine code.
+func (interrupted) Code() string { return "cancelled" }
+
+var errInterrupted error = interrupted{}
+
 // codeOf is the exit code of an error: 2 for what the user has to change, 1 for what the server did.
 func codeOf(err error) int {
-	var hinted *hintError
-	if errors.As(err, &hinted) && hinted.code != 0 {
-		return hinted.code
+	if err == errInterrupted {
+		return exitInterrupted
 	}
+	var hinted *hintError
+	errors.As(err, &hinted)
 	var validation *m3.ValidationError
 	var trust *m3.EndpointTrustError
 	var transport *m3.TransportError

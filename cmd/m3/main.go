@@ -50,7 +50,6 @@ func (e *exitError) Error() string { return fmt.Sprintf("exit %d", e.code) }
 type hintError struct {
 	err  error
 	hint string
-	code int // 0: exitUsage
 }
 
 func (e *hintError) Error() string { return e.err.Error() }
@@ -74,9 +73,6 @@ func (c *cli) run(ctx context.Context, args []string) int {
 		return done.code
 	case errors.As(err, &hinted):
 		c.fail(err.Error(), hinted.hint)
-		if hinted.code != 0 {
-			return hinted.code
-		}
 	case strings.HasPrefix(err.Error(), "unknown command"):
 		c.fail(err.Error(), "m3 --help lists the commands")
 	default:

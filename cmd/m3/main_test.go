@@ -17,22 +17,38 @@ import (
 // asM3 makes the test binary m3 itself, for the tests that need a real process outside a script.
 const asM3 = "M3_TEST_AS_M3"
 
+// asSilent makes it a server that opens and closes the file named, and then says nothing.
+const asSilent = "M3_TEST_AS_SILENT"
+
 func TestMain(m *testing.M) {
+	if ready := os.Getenv(asSilent); ready != "" {
+		if err := os.WriteFile(ready, nil, 0o600); err != nil {
+			os.Exit(1)
+		}
+		time.Sleep(time.Minute)
+	}
 	if os.Getenv(asM3) != "" {
 		main()
 	}
 	testscript.Main(m, map[string]func(){
 		"m3":         main,
-		"mcpserver":  func() { serve(os.Stdout) },
-		"mcpbanner":  func() { fmt.Println("Shipping server 1.2 listening"); serve(os.Stdout) },
+		"mcpserver":  serve,
+		"mcpbanner":  func() { fmt.Println("Shipping server 1.2 listening"); serve() },
 		"mcpexit":    func() { fmt.Fprintln(os.Stderr, "config.yaml: no such file"); os.Exit(3) },
 		"mcpsilent":  func() { time.Sleep(time.Minute) },
 		"mcphostile": func() { fmt.Fprintln(os.Stderr, "\x1b]0;owned\x07 bye"); os.Exit(4) },
 	})
 }
 
-// serve is the example server on stdin and stdout.
-func serve(*os.File) {
+// serve serves on stdin and stdout.
+func serve() {
+	if err := shippingServer().Run(context.Background(), &mcp.StdioTransport{}); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+}
+
+// shippingServer has something of everything that inspect lists.
+func shippingServer() *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "shipping", Version: "1.2.0"}, &mcp.ServerOptions{Instructions: "Ask for quotes."})
 	type in struct {
 		WeightKG float64 `json:"weight_kg"`
@@ -58,9 +74,7 @@ func serve(*os.File) {
 	s.AddResource(&mcp.Resource{URI: "file:///rates", Name: "rates"}, func(context.Context, *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 		return &mcp.ReadResourceResult{}, nil
 	})
-	if err := s.Run(context.Background(), &mcp.StdioTransport{}); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
+	return s
 }
 
 // recordedModule makes the folder of a script, where it has one of that name, a module that uses the m3 of this tree.

@@ -235,11 +235,24 @@ func (r *testRun) recordUntil(ctx context.Context) (stop func()) {
 				return
 			case <-t.C:
 				r.live.Tick()
+				r.lingering()
 				r.flush(ctx)
 			}
 		}
 	})
 	return func() { close(done); wg.Wait() }
+}
+
+// lingerAfter is when a package whose tests have ended, and which has not, is worth a line.
+const lingerAfter = 10 * time.Second
+
+// lingering says what go test is waiting for, when it waits for nothing that it tells.
+func (r *testRun) lingering() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range r.result.Lingering(time.Now(), lingerAfter) {
+		r.live.Text("m3: the tests of " + p.Path + " have ended, but their process, or one that it left behind with its output, still runs: go test waits for it")
+	}
 }
 
 // flush stores the items that are there, and what the test processes have spooled.

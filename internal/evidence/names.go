@@ -9,9 +9,12 @@ const maxName = 256
 // part of a longer name, in any case and with any separator (api_key, X-Api-Key, apiKey), and the words added by the
 // user. It is immutable.
 type names struct {
-	extra   map[string]struct{} // compact spellings: lower case, no separators
-	longest int                 // of the built-in words and extra
+	extra   map[string]splits // by compact spelling: lower case, no separators
+	longest int               // of the built-in words and extra
 }
+
+// splits are the places in a compact word at which separators may stand: bit i for before byte i.
+type splits uint64
 
 // longestWord is the length of the longest built-in word.
 const longestWord = len("proxyauthorization")
@@ -25,9 +28,14 @@ func newNames(extra []string) *names {
 			continue
 		}
 		if n.extra == nil {
-			n.extra = map[string]struct{}{}
+			n.extra = map[string]splits{}
 		}
-		n.extra[string(p.buf[:p.n])] = struct{}{}
+		word := string(p.buf[:p.n])
+		may := n.extra[word]
+		for i := 1; i < p.k; i++ {
+			may |= 1 << p.from[i]
+		}
+		n.extra[word] = may
 		n.longest = max(n.longest, p.n)
 	}
 	return n
@@ -38,6 +46,7 @@ type parts struct {
 	buf  [maxName]byte
 	n    int
 	from [maxName / 2]uint16
+	sep  [maxName / 2]bool // there is a separator before it, not just a change of case
 	k    int
 	odd  bool // there are characters that are not in names of headers
 }
@@ -78,10 +87,10 @@ func (p *parts) split(name []byte) {
 		case cl == classLower && prev == classUpper:
 			// the K of APIKey begins a part, that of Key has begun one already
 			if p.k > 0 && int(p.from[p.k-1]) != p.n-1 {
-				p.begin(p.n - 1)
+				p.begin(p.n-1, false)
 			}
 		case cl != prev:
-			p.begin(p.n)
+			p.begin(p.n, prev == classSeparator)
 		}
 		if cl == classUpper {
 			c |= 0x20
@@ -92,9 +101,9 @@ func (p *parts) split(name []byte) {
 	}
 }
 
-func (p *parts) begin(at int) {
+func (p *parts) begin(at int, sep bool) {
 	if p.k < len(p.from) {
-		p.from[p.k] = uint16(at)
+		p.from[p.k], p.sep[p.k] = uint16(at), sep
 		p.k++
 	}
 }
@@ -107,11 +116,14 @@ func (p *parts) end(i int) int {
 }
 
 // any reports whether some run of parts, written together, is a word that is says yes to.
-func (p *parts) any(longest int, is func(word []byte) bool) bool {
+func (p *parts) any(longest int, is func(word []byte, at splits) bool) bool {
 	for i := range p.k {
-		from := int(p.from[i])
+		from, at := int(p.from[i]), splits(0)
 		for j := i; j < p.k && p.end(j)-from <= longest; j++ {
-			if is(p.buf[from:p.end(j)]) {
+			if j > i && p.sep[j] {
+				at |= 1 << (int(p.from[j]) - from)
+			}
+			if is(p.buf[from:p.end(j)], at) {
 				return true
 			}
 		}
@@ -124,27 +136,36 @@ func (p *parts) custom() bool {
 	if p.odd || p.k < 2 || p.end(0) != 1 || p.buf[0] != 'x' {
 		return false
 	}
-	rest := p.buf[1:p.n]
-	for _, w := range [...]string{"auth", "token", "key", "secret"} {
-		if bytes.Contains(rest, []byte(w)) {
-			return true
+	for i := 1; i < p.k; i++ {
+		// what stands between two separators, whatever the case
+		from := int(p.from[i])
+		for i+1 < p.k && !p.sep[i+1] {
+			i++
+		}
+		for _, w := range [...]string{"auth", "token", "key", "secret"} {
+			if bytes.Contains(p.buf[from:p.end(i)], []byte(w)) {
+				return true
+			}
 		}
 	}
 	return false
 }
 
-func (n *names) word(w []byte) bool {
+// word reports whether w is a word, and may be separated where it is. Of built-in words of two parts the second mostly is a
+// word itself.
+func (n *names) word(w []byte, at splits) bool {
 	switch string(w) {
-	case "authorization", "proxyauthorization", "cookie", "setcookie", "xapikey", "apikey", "token", "accesstoken", "refreshtoken",
-		"idtoken", "authtoken", "bearertoken", "secret", "password", "passwd", "credential", "credentials", "privatekey",
-		"clientsecret", "sessionkey":
-		return true
+	case "authorization", "proxyauthorization", "cookie", "setcookie", "token", "accesstoken", "refreshtoken", "idtoken", "authtoken",
+		"bearertoken", "secret", "password", "passwd", "credential", "credentials", "clientsecret":
+		return at == 0
+	case "apikey", "privatekey", "sessionkey":
+		return at&^(1<<(len(w)-len("key"))) == 0
 	}
 	if n.extra == nil {
 		return false
 	}
-	_, ok := n.extra[string(w)]
-	return ok
+	may, ok := n.extra[string(w)]
+	return ok && at&^may == 0
 }
 
 // sensitive reports whether a string under this name is secret. JSON escapes in the name are undone first.
@@ -164,7 +185,7 @@ func (n *names) header(name []byte) bool {
 	p.split(plainName(name))
 	switch string(p.buf[:p.n]) {
 	case "authorization", "proxyauthorization", "cookie", "setcookie":
-		return true
+		return n.sensitive(name)
 	}
 	return p.custom()
 }
@@ -176,14 +197,22 @@ func (n *names) query(name []byte) bool {
 	if string(p.buf[:p.n]) == "code" {
 		return true
 	}
-	return p.custom() || p.any(n.longest, func(w []byte) bool {
+	return p.custom() || p.any(n.longest, func(w []byte, at splits) bool {
 		switch string(w) {
 		case "auth", "bearer", "key", "signature", "sig":
-			return true
+			return at == 0
 		}
-		return n.word(w)
+		return n.word(w, at)
 	})
 }
+
+// nameEscapes are JSON's own.
+var nameEscapes = escaping{'\\', func(src []byte, buf *[4]byte) (width, n int) {
+	if len(src) > 1 && src[1] == 'x' {
+		return 0, 0
+	}
+	return jsonEscape(src, buf)
+}}
 
 // plainName undoes the JSON escapes of a name, also nested ones. Names without any, nearly all, come back as they are.
 func plainName(name []byte) []byte {
@@ -191,7 +220,7 @@ func plainName(name []byte) []byte {
 		if len(name) > 6*maxName || bytes.IndexByte(name, '\\') < 0 {
 			break
 		}
-		plain := jsonEscapes.decode(nil, name)
+		plain := nameEscapes.decode(nil, name)
 		if len(plain) == len(name) {
 			break
 		}

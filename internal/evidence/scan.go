@@ -127,15 +127,16 @@ func (s *scanner) quote(i, run int) int {
 		s.prev = next
 		return s.token(start, next-1-own(level), next, level)
 	}
-	if start := s.prev; s.flipped(start, next-1-own(level), next, level) {
-		s.closeLayers(level)
-		s.prev = next
-		return s.token(start, next-1-own(level), next, level)
-	}
+	start := s.prev
 	for k := s.level; k <= level; k++ {
 		s.open[k] = next
 	}
-	s.level, s.prev = level+1, next
+	s.prev = next
+	if s.flipped(start, next-1-own(level), next, level) {
+		s.closeLayers(level)
+		return s.token(start, next-1-own(level), next, level)
+	}
+	s.level = level + 1
 	return next
 }
 
@@ -316,7 +317,7 @@ func (s *scanner) newline() {
 	}
 }
 
-// closeLayers leaves the strings of this level and below, with all that was open in them.
+// closeLayers leaves the strings of this level and deeper ones, with all that was open in them.
 func (s *scanner) closeLayers(level int) {
 	s.level = level
 	n := len(s.stack)

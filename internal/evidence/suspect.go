@@ -204,25 +204,25 @@ func (n *names) nameAt(b []byte, from, to int, stem string) bool {
 	if next := skipClosing(b, end); next < len(b) && (b[next] == ':' || b[next] == '=') && n.sensitive(b[start:end]) {
 		return true
 	}
-	quote := bytes.IndexByte(b[to:min(len(b), to+maxName)], '"')
-	if quote < 0 {
-		return false
-	}
-	next := skipSpace(b, to+quote+1, true)
-	if next >= len(b) || b[next] != ':' && b[next] != ',' && b[next] != '}' {
-		return false
-	}
 	low := max(0, from-maxName)
 	open := bytes.LastIndexByte(b[low:from], '"')
 	if open < 0 && low > 0 {
 		return false
 	}
-	at := low + open + 1 // the start of the text, when there is no quote before it
-	name := b[at : to+quote]
-	if !n.sensitive(name) {
+	start = low + open + 1 // the start of the text, when there is no quote before it
+	pair := inPair(b[max(0, start-32):start])
+	end = min(len(b), to+maxName)
+	if quote := bytes.IndexAny(b[to:end], "\"\n"); quote >= 0 {
+		end = to + quote
+	}
+	next := byte(0)
+	if k := skipSpace(b, end+1, true); k < len(b) {
+		next = b[k]
+	}
+	if next != ':' && next != ',' && !pair || !n.sensitive(b[start:end]) {
 		return false
 	}
-	return b[next] == ':' || inPair(b[max(0, at-32):at]) || b[next] == ',' && n.header(name)
+	return next == ':' || pair || n.header(b[start:end])
 }
 
 // inPair reports whether the text before a string may end in "name": or "key":.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestScanKeepsEveryByte(t *testing.T) {
@@ -62,6 +63,27 @@ func TestItemsRedactBeforeCutting(t *testing.T) {
 	}
 	if it := items[0]; strings.Contains(it.Reason+it.Output, "hunter") || len(it.Reason) > maxItemReason+len("…") {
 		t.Errorf("reason %q output %q", it.Reason, it.Output)
+	}
+}
+
+func TestLingering(t *testing.T) {
+	t.Parallel()
+	var r Result
+	at := time.Date(2026, 7, 28, 12, 0, 0, 0, time.UTC)
+	for _, pkg := range []string{"done", "hangs", "runs"} {
+		r.Add(&Event{Time: at, Action: ActionStart, Package: pkg})
+	}
+	r.Add(&Event{Time: at, Action: ActionOutput, Package: "done", Output: "PASS\n"})
+	r.Add(&Event{Time: at, Action: ActionPass, Package: "done"})
+	r.Add(&Event{Time: at, Action: ActionOutput, Package: "hangs", Output: "PASS\n"})
+	if ps := r.Lingering(at.Add(time.Second), time.Minute); len(ps) != 0 {
+		t.Errorf("too early: %d", len(ps))
+	}
+	if ps := r.Lingering(at.Add(time.Minute), time.Minute); len(ps) != 1 || ps[0].Path != "hangs" {
+		t.Errorf("after a minute: %d", len(ps))
+	}
+	if ps := r.Lingering(at.Add(time.Hour), time.Minute); len(ps) != 0 {
+		t.Errorf("told twice: %d", len(ps))
 	}
 }
 

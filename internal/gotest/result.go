@@ -71,9 +71,11 @@ type Package struct {
 	Output      Output  // what was not printed by a test
 	Reason      string
 
-	latest map[string]*Test
-	ended  bool // its tests said PASS or FAIL, so it did not die under them
-	silent bool
+	latest  map[string]*Test
+	ended   bool // its tests said PASS or FAIL, so it did not die under them
+	endedAt time.Time
+	told    bool // by Lingering
+	silent  bool
 }
 
 // Result adds up the events of one go test. It is not safe for concurrent use. The zero value is ready.
@@ -140,6 +142,19 @@ func (r *Result) Silent() []*Package {
 	return ps
 }
 
+// Lingering lists, once each, the packages whose tests ended at least d ago without the package itself ending: their process,
+// or one that it left behind with its output, still runs. go test then waits without a limit when -timeout is 0.
+func (r *Result) Lingering(now time.Time, d time.Duration) []*Package {
+	var ps []*Package
+	for _, p := range r.Packages {
+		if p.Action == "" && !p.told && !p.endedAt.IsZero() && now.Sub(p.endedAt) >= d {
+			p.told = true
+			ps = append(ps, p)
+		}
+	}
+	return ps
+}
+
 func (r *Result) addBuild(ev *Event) {
 	if r.Builds == nil {
 		r.Builds = map[string]*Output{}
@@ -171,7 +186,9 @@ func (r *Result) pkg(path string) *Package {
 func (p *Package) add(ev *Event) Change {
 	switch ev.Action {
 	case ActionOutput:
-		p.output(ev.Output)
+		if p.output(ev.Output); p.ended && p.endedAt.IsZero() {
+			p.endedAt = ev.Time
+		}
 	case ActionPass, ActionFail, ActionSkip:
 		return p.end(ev)
 	}

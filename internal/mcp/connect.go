@@ -99,7 +99,7 @@ func (c *connector) open(ctx context.Context) (*Session, error) {
 	}
 	switch {
 	case c.cfg.Protocol == "" && !c.cfg.Legacy:
-		return c.negotiate(ctx)
+		return c.negotiateFrom(ctx, Versions[0])
 	case Modern(c.cfg.Protocol):
 		return c.discoverPinned(ctx)
 	}

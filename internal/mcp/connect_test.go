@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/m3-go/m3/internal/evidence"
 	"github.com/m3-go/m3/internal/rpc"
 	"github.com/m3-go/m3/internal/wire"
 	"github.com/m3-go/m3/trace"
@@ -504,5 +506,63 @@ func TestServerExitsAtOnce(t *testing.T) {
 			t.Errorf("pin %q: %v after %d dials", pin, ce, r.dialed())
 		}
 		t.Log(ce)
+	}
+}
+
+// When the fresh connection after a probe cannot be opened, both failures are told.
+func TestSecondDialFails(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	cfg := r.config(func(io.Reader, io.WriteCloser) {})
+	first := cfg.Dial
+	cfg.Dial = func(ctx context.Context, h wire.Handler) (trace.ConnectionID, wire.Transport, error) {
+		if r.dialed() > 0 {
+			return "", nil, errors.New("the executable has gone")
+		}
+		return first(ctx, h)
+	}
+	if ce := r.refused(cfg, "the executable has gone", "server/discover"); ce.Stage != StageDial || ce.Probe == nil {
+		t.Errorf("%+v", ce)
+	}
+}
+
+func BenchmarkDo(b *testing.B) {
+	for name, version := range map[string]string{"legacy": Version20251125, "modern": Version20260728} {
+		b.Run(name, func(b *testing.B) {
+			r := &rig{}
+			r.tape = evidence.NewTape("x", nowhere{}, evidence.NewRedactor(nil), nil)
+			cfg := r.config(func(in io.Reader, out io.WriteCloser) { answerAll(in, out, version) })
+			cfg.Protocol = version
+			s, err := Connect(b.Context(), cfg)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer s.Close()
+			op := &Op{Method: "tools/call", Params: &Target{Name: "echo", Arguments: trace.JSON(`{"text":"hello"}`)}}
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := s.Do(b.Context(), op); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// nowhere is a sink that keeps nothing.
+type nowhere struct{}
+
+func (nowhere) AppendEvent(int64, trace.Kind, []byte) error { return nil }
+func (nowhere) PutBlob(string, []byte) error                { return nil }
+
+// answerAll is a server that spends nothing on what it is asked.
+func answerAll(in io.Reader, out io.Writer, version string) {
+	lines := bufio.NewScanner(in)
+	for lines.Scan() {
+		id := member(lines.Bytes(), "id")
+		if id == nil {
+			continue
+		}
+		fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":%q,"supportedVersions":["2026-07-28"],"content":[{"type":"text","text":"hello"}],"resultType":"complete"}}`+"\n", id, version)
 	}
 }

@@ -83,12 +83,8 @@ func (c *connector) answered(ce *ConnectError, e *rpc.ErrorObject) *ConnectError
 	return ce
 }
 
-// negotiate finds the newest version that both sides speak. The probe is a server/discover; a server that does not know it answers
-// with some error, not at all, or dies of it.
-func (c *connector) negotiate(ctx context.Context) (*Session, error) {
-	return c.negotiateFrom(ctx, Versions[0])
-}
-
+// negotiateFrom finds the newest version that both sides speak. The probe is a server/discover; a server that does not know it answers
+// with some error, not at all, or dies of it. version is the first to try.
 func (c *connector) negotiateFrom(ctx context.Context, version string) (*Session, error) {
 	began := time.Now()
 	probe, cancel := context.WithTimeout(ctx, c.cfg.ProbeTimeout)
@@ -137,13 +133,14 @@ func (c *connector) choose(ctx context.Context, resp *rpc.Response, asked string
 	}
 }
 
-// chooseSupported goes on with the newest common version that an UnsupportedProtocolVersionError names.
+// chooseSupported goes on with the newest common version that an UnsupportedProtocolVersionError names. It must be older than the one that was
+// refused, so that the search ends.
 func (c *connector) chooseSupported(ctx context.Context, e *rpc.ErrorObject, asked string) (*Session, error) {
 	offered := supported(e)
-	switch v := newestOf(without(offered, asked), Known); {
+	switch v := newestOf(offered, func(v string) bool { return v < asked }); {
 	case v == "":
 		return nil, c.answered(versionError(StageDiscover, asked, offered), e)
-	case Modern(v) && v < asked: // strictly older: the search ends
+	case Modern(v):
 		return c.negotiateFrom(ctx, v)
 	default:
 		return c.initialize(ctx, v)

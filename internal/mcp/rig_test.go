@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -147,8 +148,8 @@ func (r *rig) config(servers ...server) *Config {
 		r.dials++
 		id := trace.ConnectionID("c" + strconv.Itoa(r.dials))
 		r.mu.Unlock()
-		toServer, fromClient := io.Pipe()
-		toClient, fromServer := io.Pipe()
+		toServer, fromClient := net.Pipe()
+		toClient, fromServer := net.Pipe()
 		r.left.Add(1)
 		go func() {
 			defer r.left.Done()

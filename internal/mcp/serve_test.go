@@ -309,3 +309,78 @@ func TestWaitingPair(t *testing.T) {
 		}
 	})
 }
+
+// Do does not wait for a callback when its own time is up.
+func TestProgressOfCancelledCall(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	s := r.connect(r.config(modernServer(func(m *message, say func(string, ...any)) {
+		if m.Method == "tools/call" {
+			for range 3 {
+				say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}`)
+			}
+		}
+	})))
+	ctx, cancel := context.WithCancel(t.Context())
+	var mu sync.Mutex
+	seen := 0
+	entered, release := make(chan struct{}), make(chan struct{})
+	_, err := s.Do(ctx, &Op{Method: "tools/call", Params: &Target{Name: "t"}, Progress: func(Progress) {
+		mu.Lock()
+		defer mu.Unlock()
+		if seen++; seen == 1 {
+			cancel()
+			close(entered)
+			<-release
+		}
+	}})
+	var call *rpc.CallError
+	if !errors.As(err, &call) || call.Kind != rpc.KindCancelled {
+		t.Errorf("error %v", err)
+	}
+	<-entered
+	close(release)
+}
+
+// Progress after the end of its call, and progress without a token, are different findings.
+func TestStrayProgress(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	s := r.connect(r.config(modernServer(func(m *message, say func(string, ...any)) {
+		say(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete"}}`, m.ID)
+		if m.Method == "tools/call" {
+			say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}`)
+			say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":1}}`)
+			say(`{"jsonrpc":"2.0","method":"notifications/progress"}`)
+		}
+	})))
+	for _, method := range []string{"tools/call", "tools/list"} { // when the second is answered, everything before was read
+		op := &Op{Method: method, Progress: func(Progress) { t.Error("a callback was called") }}
+		if method == "tools/call" {
+			op.Params = &Target{Name: "t"}
+		}
+		if _, err := s.Do(t.Context(), op); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if d := cmp.Diff([]string{"late-progress", "unknown-progress-token", "unknown-progress-token"}, r.codes()); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestProgressWithoutNumber(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	s := r.connect(r.config(modernServer(func(m *message, say func(string, ...any)) {
+		say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":"half"}}`)
+		say(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete"}}`, m.ID)
+	})))
+	var raw string
+	if _, err := s.Do(t.Context(), &Op{Method: "tools/list", Progress: func(p Progress) { raw = p.Raw.String() }}); err != nil {
+		t.Fatal(err)
+	}
+	if raw != `{"progressToken":1,"progress":"half"}` {
+		t.Errorf("raw %s", raw)
+	}
+	r.finding("progress-invalid")
+}

@@ -54,12 +54,13 @@ type Notification struct {
 
 // Conn is one JSON-RPC connection. It is the [wire.Handler] of its transport. It may be used from several goroutines.
 type Conn struct {
-	cfg    Config
-	source trace.Source
-	t      wire.Transport
-	last   atomic.Int64 // the last integer id given to a request
-	inCall atomic.Bool  // the first call of the session proper has been made
-	batch  atomic.Bool  // batches are allowed
+	cfg     Config
+	source  trace.Source
+	t       wire.Transport
+	last    atomic.Int64 // the last integer id given to a request
+	inCall  atomic.Bool  // the first call of the session proper has been made
+	batch   atomic.Bool  // batches are allowed
+	closing atomic.Bool  // Close was called: how the transport ends is no news
 
 	mu       sync.Mutex
 	pending  map[trace.RPCID]*call
@@ -104,6 +105,7 @@ func (c *Conn) Err() error {
 // Close ends the connection and its transport. Calls that wait fail. It is idempotent.
 func (c *Conn) Close() error {
 	var err error
+	c.closing.Store(true)
 	if c.t != nil {
 		err = c.t.Close()
 	}
@@ -114,6 +116,9 @@ func (c *Conn) Close() error {
 // Closed is for the transport: nothing more will come.
 func (c *Conn) Closed(err error) {
 	c.flushLines()
+	if c.closing.Load() {
+		err = nil
+	}
 	c.end(err)
 }
 

@@ -28,8 +28,9 @@ type answer struct {
 	buf        []byte
 	start, end int
 
-	head  *bufio.Reader // used again for each head
-	bytes bytes.Reader
+	head     *bufio.Reader // used again for each head
+	bytes    bytes.Reader
+	searched int // of the unread bytes, for the end of the head
 
 	left  int64 // of the body, or of the chunk; unknownLength: to the end of the connection
 	chunk chunkState
@@ -72,7 +73,9 @@ func (a *answer) unread() []byte { return a.buf[a.start:a.end] }
 // readHead returns the head of the answer, or errMore. The response has no body to read from.
 func (a *answer) readHead() (*http.Response, error) {
 	b := a.unread()
-	n := headLength(b)
+	from := max(0, a.searched-3)
+	n := headLength(b[from:])
+	a.searched = len(b)
 	if n < 0 {
 		if len(b) > maxHead {
 			return nil, fmt.Errorf("the answer's HTTP headers are over %d bytes", maxHead)
@@ -82,6 +85,8 @@ func (a *answer) readHead() (*http.Response, error) {
 		}
 		return nil, errMore
 	}
+	n += from
+	a.searched = 0
 	a.bytes.Reset(b[:n])
 	if a.head == nil {
 		a.head = bufio.NewReaderSize(&a.bytes, 1<<10)

@@ -3,10 +3,12 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/m3-go/m3/store"
@@ -121,13 +123,12 @@ type tail struct {
 	report *IngestReport
 	gone   bool // its writer
 
-	row     int64
-	offset  int64
-	bad     int
-	runID   string
-	runOpen bool
-	started time.Time
-	done    bool
+	row      int64
+	offset   int64
+	bad      int
+	openRuns []string // that the process is to end and has not
+	started  time.Time
+	done     bool
 
 	line   spool.Line
 	kinds  map[string]string // so that a kind is not allocated for each event
@@ -186,10 +187,14 @@ func (t *tail) load() error {
 		return store.ErrClosed
 	}
 	var started string
-	err := t.s.row(`SELECT id, run_id, started_at, offset, bad, run_open, done FROM spool WHERE spool_id = ?`, t.file.ID).
-		Scan(&t.row, &t.runID, &started, &t.offset, &t.bad, &t.runOpen, &t.done)
+	var runs []byte
+	err := t.s.row(`SELECT id, started_at, offset, bad, open_runs, done FROM spool WHERE spool_id = ?`, t.file.ID).
+		Scan(&t.row, &started, &t.offset, &t.bad, &runs, &t.done)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
+	}
+	if err == nil {
+		err = json.Unmarshal(runs, &t.openRuns)
 	}
 	if err == nil {
 		t.started, err = time.Parse(time.RFC3339Nano, started)
@@ -270,11 +275,18 @@ func (t *tail) take(line []byte) error {
 		if err != nil {
 			return &recordError{err}
 		}
-		if r, ok := rec.(*store.Run); ok && r.ID == t.runID {
-			// Of a run that m3 test owns this process is only a part.
-			t.runOpen = r.Finished == nil && r.Owner != "m3 test"
+		if r, ok := rec.(*store.Run); ok {
+			t.noteRun(r)
 		}
 		return t.s.addRecord(rec, t.row)
+	}
+}
+
+// noteRun remembers which runs are the process's own to end. Of a run that m3 test owns, or nobody named, it is only a part.
+func (t *tail) noteRun(r *store.Run) {
+	t.openRuns = slices.DeleteFunc(t.openRuns, func(id string) bool { return id == r.ID })
+	if r.Finished == nil && r.Owner != "" && r.Owner != "m3 test" {
+		t.openRuns = append(t.openRuns, r.ID)
 	}
 }
 
@@ -283,7 +295,7 @@ func (t *tail) header(line []byte) error {
 	if err != nil {
 		return err
 	}
-	t.runID, t.started = h.RunID, h.Started.UTC()
+	t.started = h.Started.UTC()
 	return t.s.row(`INSERT INTO spool (spool_id, run_id, package, pid, started_at, m3_version) VALUES (?, ?, ?, ?, ?, ?) RETURNING id`,
 		t.file.ID, h.RunID, h.Package, h.PID, t.started.Format(time.RFC3339Nano), h.Version).Scan(&t.row)
 }
@@ -341,5 +353,9 @@ func (t *tail) save() error {
 	if t.row == 0 {
 		return nil // cut within its header: nothing in it was ever acknowledged
 	}
-	return t.s.exec(`UPDATE spool SET offset = ?, bad = ?, run_open = ?, done = ? WHERE id = ?`, t.offset, t.bad, t.runOpen, t.done, t.row)
+	runs, err := json.Marshal(append([]string{}, t.openRuns...)) // not null
+	if err != nil {
+		return err
+	}
+	return t.s.exec(`UPDATE spool SET offset = ?, bad = ?, open_runs = ?, done = ? WHERE id = ?`, t.offset, t.bad, string(runs), t.done, t.row)
 }

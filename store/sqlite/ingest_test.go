@@ -345,6 +345,8 @@ func TestRunEnds(t *testing.T) {
 		{"go test without Main, all ended", "go test", passed, nil, store.RunFinished},
 		{"go test, a test open", "go test", open, nil, store.RunInterrupted},
 		{"m3 test ends its own", "m3 test", open, nil, store.RunRunning},
+		{"a part of somebody's run", "", open, nil, store.RunRunning},
+		{"a kit that was not closed", "kit", passed, nil, store.RunInterrupted},
 	} {
 		path := filepath.Join(t.TempDir(), "db.sqlite")
 		w := writeSpool(t, path, "r", &store.Run{ID: "r", Status: store.RunRunning, Started: start, Owner: tt.owner}, tt.test)

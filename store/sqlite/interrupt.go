@@ -29,11 +29,13 @@ func (t *tail) end() error {
 		return err
 	}
 	t.report.Interrupted += executions + tests
-	if !t.runOpen {
-		return nil
+	for _, id := range t.openRuns {
+		if err := t.endRun(id, executions+tests > 0); err != nil {
+			return err
+		}
 	}
-	t.runOpen = false
-	return t.endRun(executions+tests > 0)
+	t.openRuns = nil
+	return nil
 }
 
 func (t *tail) interruptExecutions() (int, error) {
@@ -118,11 +120,11 @@ func (t *tail) interruptTests() (int, error) {
 
 // endRun ends a run that the spool's process was to end. Of a plain go test that need not mean anything bad: without m3test.Main
 // nothing runs after the last test, and then the run has ended when its last test did.
-func (t *tail) endRun(interrupted bool) error {
+func (t *tail) endRun(id string, interrupted bool) error {
 	var b []byte
-	err := t.s.row(`SELECT record FROM run WHERE run_id = ?`, t.runID).Scan(&b)
+	err := t.s.row(`SELECT record FROM run WHERE run_id = ?`, id).Scan(&b)
 	if err != nil {
-		return fmt.Errorf("run %s: %w", t.runID, err)
+		return fmt.Errorf("run %s: %w", id, err)
 	}
 	rec, err := store.Decode("run", b)
 	if err != nil {

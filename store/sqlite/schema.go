@@ -42,7 +42,7 @@ CREATE TABLE spool (
 	m3_version TEXT NOT NULL,
 	offset     INTEGER NOT NULL DEFAULT 0, -- read up to here
 	bad        INTEGER NOT NULL DEFAULT 0, -- lines that could not be read
-	run_open   INTEGER NOT NULL DEFAULT 0, -- its process is to end the run and has not
+	open_runs  TEXT NOT NULL DEFAULT '[]', -- runs that its process is to end and has not
 	done       INTEGER NOT NULL DEFAULT 0  -- its writer is gone and it was read to its end
 );
 CREATE TABLE test (
