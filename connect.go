@@ -210,10 +210,17 @@ func (d *dialer) exited(conn trace.ConnectionID, entry map[string]any, p *proc.P
 	entry["ended"], entry["survivors"] = ended.Step, ended.Survivors
 	d.record(trace.KindProcessExited, trace.PhaseCleanup, conn, entry)
 	switch {
-	case ended.Step == "sigkill":
+	case ended.Own == proc.StepSigkill:
 		d.client.find(trace.SeverityWarning, "ignores-sigterm-and-eof", "the server ended only by SIGKILL: it ignored the end of its stdin and SIGTERM", "basic/lifecycle: shutdown, stdio")
-	case ended.Step == "sigterm":
-		d.client.find(trace.SeverityWarning, "ignores-eof", "the server did not exit when its stdin ended; SIGTERM was needed", "basic/lifecycle: shutdown, stdio")
+	case ended.Own == proc.StepSigterm:
+		// A note: half a second is m3's patience, not the specification's.
+		d.client.find(trace.SeverityNote, "ignores-eof", "the server did not exit within 0.5 s of the end of its stdin; SIGTERM was needed", "basic/lifecycle: shutdown, stdio")
+	}
+	if ended.Held {
+		d.client.find(trace.SeverityWarning, "process-leak", "a process of the server's tree that could not be found still holds its stderr: it may go on running", "")
+	}
+	if ended.Unswept != nil {
+		d.client.tape.Limit("cleanup_failed", "whether processes of the server survived could not be checked: "+ended.Unswept.Error())
 	}
 	if len(ended.Survivors) > 0 {
 		d.client.find(trace.SeverityWarning, "process-leak", fmt.Sprintf("%d processes of the server's tree outlived it and were ended: pids %v", len(ended.Survivors), ended.Survivors), "")

@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"cmp"
 	"os"
 	"slices"
 	"syscall"
@@ -28,6 +29,10 @@ const (
 type Ended struct {
 	// Step is the last step that was needed until nothing of its process group lived.
 	Step string
+	// Own is the step that the process itself needed. It is a gentler one than Step when something that it left in its group
+	// had to be ended after it: the process did what it should, and Survivors has the others. It is empty when it could not
+	// be killed.
+	Own string
 	// Exit is how the process itself ended.
 	Exit Exit
 	// Survivors are the processes of its tree that lived on without it and had to be killed: those it left in its group,
@@ -113,7 +118,7 @@ func (e *ending) run(l Ladder) Ended {
 func (e *ending) climb(l Ladder) {
 	e.out.Step = StepEOF
 	if _, ok := e.p.Exit(); ok {
-		e.out.Step = StepExited
+		e.out.Step, e.out.Own = StepExited, StepExited
 	} else {
 		e.tree.Living() // learns who belongs to it while the lines of parents are whole; sweep reports what is wrong
 	}
@@ -150,6 +155,7 @@ func (e *ending) gone(d time.Duration) bool {
 	if !within(d, e.p.reaped) {
 		return false
 	}
+	e.out.Own = cmp.Or(e.out.Own, e.out.Step)
 	for !e.empty() {
 		if time.Now().After(deadline) {
 			return false

@@ -27,17 +27,17 @@ func TestEnd(t *testing.T) {
 	for _, c := range []struct {
 		kind      proctest.Kind
 		ladder    *proc.Ladder
-		step      string
+		step, own string
 		exit      proc.Exit
 		survivors int
 	}{
-		{proctest.Plain, patient, proc.StepEOF, proc.Exit{}, 0},
-		{proctest.Deaf, quick, proc.StepSigterm, proc.Exit{Code: -1, Signal: "SIGTERM"}, 0},
-		{proctest.Stubborn, quick, proc.StepSigkill, proc.Exit{Code: -1, Signal: "SIGKILL"}, 0},
-		{proctest.Background, leaderGoes, proc.StepSigterm, proc.Exit{}, 1},
-		{proctest.Setsid, patient, proc.StepEOF, proc.Exit{}, 1},
-		{proctest.Holder, patient, proc.StepEOF, proc.Exit{}, 1},
-		{proctest.Hidden, quick, proc.StepSigkill, proc.Exit{Code: -1, Signal: "SIGKILL"}, 1},
+		{proctest.Plain, patient, proc.StepEOF, proc.StepEOF, proc.Exit{}, 0},
+		{proctest.Deaf, quick, proc.StepSigterm, proc.StepSigterm, proc.Exit{Code: -1, Signal: "SIGTERM"}, 0},
+		{proctest.Stubborn, quick, proc.StepSigkill, proc.StepSigkill, proc.Exit{Code: -1, Signal: "SIGKILL"}, 0},
+		{proctest.Background, leaderGoes, proc.StepSigterm, proc.StepEOF, proc.Exit{}, 1},
+		{proctest.Setsid, patient, proc.StepEOF, proc.StepEOF, proc.Exit{}, 1},
+		{proctest.Holder, patient, proc.StepEOF, proc.StepEOF, proc.Exit{}, 1},
+		{proctest.Hidden, quick, proc.StepSigkill, proc.StepSigkill, proc.Exit{Code: -1, Signal: "SIGKILL"}, 1},
 	} {
 		t.Run(string(c.kind), func(t *testing.T) {
 			t.Parallel()
@@ -45,7 +45,7 @@ func TestEnd(t *testing.T) {
 			p := startReady(t, kind(t, c.kind, tag))
 			left := pids(proctest.Left(tag), p.PID())
 			got := p.End(c.ladder)
-			want := proc.Ended{Step: c.step, Exit: c.exit}
+			want := proc.Ended{Step: c.step, Own: c.own, Exit: c.exit}
 			if c.survivors > 0 {
 				want.Survivors = left
 			}
@@ -110,7 +110,7 @@ func TestEndedByItself(t *testing.T) {
 			if !ok || exit != c.exit || p.StderrTail() != c.tail {
 				t.Errorf("Exit() = %v, %v, stderr %q; want %v, %q", exit, ok, p.StderrTail(), c.exit, c.tail)
 			}
-			if got, want := p.End(nil), (proc.Ended{Step: proc.StepExited, Exit: c.exit}); !cmp.Equal(got, want) {
+			if got, want := p.End(nil), (proc.Ended{Step: proc.StepExited, Own: proc.StepExited, Exit: c.exit}); !cmp.Equal(got, want) {
 				t.Errorf("End() = %+v, want %+v", got, want)
 			}
 		})
@@ -155,7 +155,7 @@ func TestGhost(t *testing.T) {
 		read <- err
 	}()
 	ghosts := pids(proctest.Left(tag), p.PID())
-	want := proc.Ended{Step: proc.StepEOF, Survivors: ghosts}
+	want := proc.Ended{Step: proc.StepEOF, Own: proc.StepEOF, Survivors: ghosts}
 	if runtime.GOOS != "linux" {
 		want.Survivors, want.Held = nil, true
 	}
