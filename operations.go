@@ -50,8 +50,7 @@ func (c *Client) CallTool(ctx context.Context, name string, args any, opts *Call
 			return nil, err
 		}
 	}
-	op := opts.op("tools/call", callParams(name, arguments))
-	op.Name = name
+	op := opts.op("tools/call", &mcp.Target{Name: name, Arguments: trace.JSON(arguments)})
 	res, err := c.call(ctx, operation, op, opts.timeout())
 	if err != nil {
 		return nil, err
@@ -68,17 +67,6 @@ func (c *Client) CallTool(ctx context.Context, name string, args any, opts *Call
 		return result, c.validateResult(ctx, name, result)
 	}
 	return result, nil
-}
-
-// callParams writes the params by hand, so that the arguments stay the bytes they are.
-func callParams(name string, arguments json.RawMessage) json.RawMessage {
-	b := append(make([]byte, 0, len(name)+len(arguments)+32), `{"name":`...)
-	b = trace.AppendString(b, name)
-	if arguments != nil {
-		b = append(b, `,"arguments":`...)
-		b = append(b, arguments...)
-	}
-	return append(b, '}')
 }
 
 func encodeArguments(operation string, args any) (json.RawMessage, error) {
@@ -106,9 +94,11 @@ func encodeArguments(operation string, args any) (json.RawMessage, error) {
 
 // ReadResource reads a resource.
 func (c *Client) ReadResource(ctx context.Context, uri string, opts *CallOptions) (*ResourceReadResult, error) {
+	if uri == "" {
+		return nil, validationf("ReadResource: the URI is empty")
+	}
 	operation := "read " + uri
-	op := opts.op("resources/read", map[string]any{"uri": uri})
-	op.Name = uri
+	op := opts.op("resources/read", &mcp.Target{URI: uri})
 	res, err := c.call(ctx, operation, op, opts.timeout())
 	if err != nil {
 		return nil, err
@@ -123,12 +113,11 @@ func (c *Client) ReadResource(ctx context.Context, uri string, opts *CallOptions
 // GetPrompt renders a prompt.
 func (c *Client) GetPrompt(ctx context.Context, name string, args map[string]string, opts *CallOptions) (*PromptResult, error) {
 	operation := "prompt " + name
-	params := map[string]any{"name": name}
+	target := &mcp.Target{Name: name}
 	if args != nil {
-		params["arguments"] = args
+		target.Arguments, _ = json.Marshal(args) // text only: cannot fail
 	}
-	op := opts.op("prompts/get", params)
-	op.Name = name
+	op := opts.op("prompts/get", target)
 	res, err := c.call(ctx, operation, op, opts.timeout())
 	if err != nil {
 		return nil, err

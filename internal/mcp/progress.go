@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"context"
 	"strconv"
 	"sync"
 
@@ -25,10 +26,9 @@ type progress struct {
 	live   map[trace.RPCID]*reporter
 }
 
-// open registers a callback, under the caller's token or, when that is empty, under a new one.
+// open registers a callback, which may be nil, under the caller's token or, when that is empty, under a new one.
 func (p *progress) open(token trace.RPCID, fn func(Progress)) (trace.RPCID, *reporter) {
 	r := &reporter{fn: fn}
-	r.more.L = &r.mu
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if token == "" {
@@ -38,14 +38,22 @@ func (p *progress) open(token trace.RPCID, fn func(Progress)) (trace.RPCID, *rep
 	if p.live == nil {
 		p.live = map[trace.RPCID]*reporter{}
 	}
-	p.live[token] = r
+	p.live[sameToken(token)] = r
 	return token, r
+}
+
+// sameToken writes a string token without needless escapes, so that a server may send it back with others.
+func sameToken(token trace.RPCID) trace.RPCID {
+	if len(token) == 0 || token[0] != '"' {
+		return token
+	}
+	return trace.RPCID(trace.AppendString(nil, text([]byte(token))))
 }
 
 func (p *progress) close(token trace.RPCID, r *reporter) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.live[token] == r {
+	if token = sameToken(token); p.live[token] == r {
 		delete(p.live, token)
 	}
 }
@@ -55,7 +63,7 @@ func (p *progress) find(token trace.RPCID) (r *reporter, issued bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n, err := strconv.ParseInt(string(token), 10, 64)
-	return p.live[token], err == nil && 0 < n && n <= p.issued
+	return p.live[sameToken(token)], err == nil && 0 < n && n <= p.issued
 }
 
 // reporter hands progress to a callback, in order, on a goroutine of its own: the reader must not wait for a test's code, which may well make
@@ -63,18 +71,20 @@ func (p *progress) find(token trace.RPCID) (r *reporter, issued bool) {
 type reporter struct {
 	fn func(Progress)
 
-	mu      sync.Mutex
-	more    sync.Cond
-	queue   []Progress
-	running bool
+	mu    sync.Mutex
+	queue []Progress
+	idle  chan struct{} // closed when the goroutine has ended; nil when there is none
 }
 
 func (r *reporter) put(p Progress) {
+	if r.fn == nil {
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.queue = append(r.queue, p)
-	if !r.running {
-		r.running = true
+	if r.idle == nil {
+		r.idle = make(chan struct{})
 		go r.run()
 	}
 }
@@ -89,20 +99,26 @@ func (r *reporter) run() {
 		r.fn(p)
 		r.mu.Lock()
 	}
-	r.running = false
-	r.more.Broadcast()
+	close(r.idle)
+	r.idle = nil
 }
 
-// wait returns when the callback has seen everything.
-func (r *reporter) wait() {
+// wait returns when the callback has seen everything, or ctx has ended.
+func (r *reporter) wait(ctx context.Context) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	for r.running {
-		r.more.Wait()
+	idle := r.idle
+	r.mu.Unlock()
+	if idle == nil {
+		return
+	}
+	select {
+	case <-idle:
+	case <-ctx.Done():
+		r.drop()
 	}
 }
 
-// drop forgets what the callback has not seen yet: the call ended without an answer and nobody waits.
+// drop forgets what the callback has not seen yet: nobody waits any more.
 func (r *reporter) drop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

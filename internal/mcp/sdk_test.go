@@ -1,5 +1,7 @@
 package mcp
 
+//lint:file-ignore SA1019 sampling is deprecated in the newest protocol only, and servers of the older ones use it
+
 import (
 	"context"
 	"errors"
@@ -120,7 +122,7 @@ func TestSDKVersions(t *testing.T) {
 			forEachSDK(t, func(t *testing.T, r *rig, name, newest string, _ chan struct{}, cfg *Config) {
 				cfg.Protocol = pin
 				if pin > newest {
-					if ce := r.refused(cfg, pin); ce.Stage != StageDiscover {
+					if ce := r.refused(cfg, pin, newest); ce.Stage != StageDiscover {
 						t.Errorf("%+v", ce)
 					}
 					return

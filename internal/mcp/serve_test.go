@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -275,10 +276,13 @@ func TestOwnProgressToken(t *testing.T) {
 	r := newRig(t)
 	s := r.connect(r.config(modernServer(progressing(1))))
 	n := 0
-	_, err := s.Do(t.Context(), &Op{Method: "tools/call", Params: &Target{Name: "t"}, Meta: map[string]any{"progressToken": "mine"}, Progress: func(Progress) { n++ }})
-	if err != nil || n != 1 {
-		t.Errorf("%d calls, %v", n, err)
+	for _, fn := range []func(Progress){func(Progress) { n++ }, nil} {
+		_, err := s.Do(t.Context(), &Op{Method: "tools/call", Params: &Target{Name: "t"}, Meta: map[string]any{"progressToken": json.RawMessage(`"m\u0069ne"`)}, Progress: fn})
+		if err != nil || n != 1 {
+			t.Errorf("%d calls, %v", n, err)
+		}
 	}
+	r.noFindings()
 }
 
 // When a call times out while the server waits for us, the pair is named.
@@ -347,14 +351,14 @@ func TestStrayProgress(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	s := r.connect(r.config(modernServer(func(m *message, say func(string, ...any)) {
-		say(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete"}}`, m.ID)
-		if m.Method == "tools/call" {
+		if m.Method == "tools/list" { // the first call has ended by now
 			say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}`)
 			say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":1}}`)
 			say(`{"jsonrpc":"2.0","method":"notifications/progress"}`)
 		}
+		say(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete"}}`, m.ID)
 	})))
-	for _, method := range []string{"tools/call", "tools/list"} { // when the second is answered, everything before was read
+	for _, method := range []string{"tools/call", "tools/list"} {
 		op := &Op{Method: method, Progress: func(Progress) { t.Error("a callback was called") }}
 		if method == "tools/call" {
 			op.Params = &Target{Name: "t"}

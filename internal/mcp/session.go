@@ -30,8 +30,8 @@ type Op struct {
 	Name string
 	// Own marks a request that m3 makes for itself.
 	Own bool
-	// Progress is called with each progress notification, in order, never on the reader: it may make calls. Do returns after the
-	// last one was handled, unless the call ended without an answer.
+	// Progress is called with each progress notification, in order, never on the reader: it may make calls. Do returns after the last
+	// one was handled, or ctx ended. What a server sends just after its answer may still be told.
 	Progress func(Progress)
 	// Header is added to the HTTP request.
 	Header http.Header
@@ -101,7 +101,7 @@ func (s *Session) Do(ctx context.Context, op *Op) (*rpc.Response, error) {
 		return nil, err
 	}
 	if report != nil {
-		report.wait()
+		report.wait(ctx)
 	}
 	s.check(op, resp)
 	return resp, nil
@@ -131,13 +131,15 @@ func (op *Op) name() string {
 	return op.Name
 }
 
-// openProgress registers the op's callback, under the token in its Meta if there is one.
+// openProgress registers the op's callback, under the token in its Meta if there is one. A token without a callback is registered too: progress
+// under it is not unknown.
 func (s *Session) openProgress(op *Op) (trace.RPCID, *reporter, error) {
-	if op.Progress == nil {
+	own, ok := op.Meta[metaProgress]
+	if op.Progress == nil && !ok {
 		return "", nil, nil
 	}
 	var token trace.RPCID
-	if own, ok := op.Meta[metaProgress]; ok {
+	if ok {
 		b, err := Encode(own)
 		if err != nil {
 			return "", nil, &ParamsError{op.Method, fmt.Errorf("_meta: %s: %w", metaProgress, err)}
