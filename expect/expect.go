@@ -47,7 +47,8 @@ type subject struct {
 }
 
 func resolve(t T, v any) subject {
-	s := subject{redact: redactorOf(t, v)}
+	// Only a failure needs the redactor: it is looked for then.
+	s := subject{redact: func(text string) string { return redactorOf(t, v)(text) }}
 	switch v := v.(type) {
 	case trace.View:
 		s.setView(v)

@@ -113,14 +113,14 @@ func (s *scanner) nameBefore(i int) (start, end int) {
 			end--
 		}
 	}
-	return nameStart(s.b, end, end), end
+	return nameStart(s.b, end), end
 }
 
-// nameStart returns where the word begins that goes on at from. In a JSON string a word cannot begin with the letter of an
+// nameStart returns where the word begins that ends at end. In a JSON string a word cannot begin with the letter of an
 // escape; the dashes of --token are no part of it.
-func nameStart(b []byte, from, end int) int {
-	start := from
-	for start > 0 && from-start < maxName && isNameByte(b[start-1]) {
+func nameStart(b []byte, end int) int {
+	start := end
+	for start > 0 && end-start < maxName && isNameByte(b[start-1]) {
 		start--
 	}
 	if start > 0 && b[start-1] == '\\' && start < end {
@@ -160,18 +160,24 @@ func (s *scanner) queryStart(start int) bool {
 	return bytes.HasSuffix(before, []byte("?")) || bytes.HasSuffix(before, []byte("&")) || bytes.HasSuffix(before, []byte(`\u0026`))
 }
 
-// prose reports whether "name: value" is rather a sentence, such as "invalid token: unexpected end".
+// prose reports whether "name: value" is rather a sentence, such as "invalid token: unexpected end" or "API_KEY: the variable
+// is empty", or a place in a file, such as token_test.go:12. After a password it never is a sentence.
 func (s *scanner) prose(start, end, v int) bool {
-	if start < 2 || s.b[start-1] != ' ' || classOf(s.b[start-2]) != classLower {
+	name := bytes.ToLower(s.b[start:end])
+	word := s.b[v:wordEnd(s.b, v, false)]
+	if bytes.IndexByte(name, '.') > 0 && len(word) > 0 && classOf(word[0]) == classDigit && v == end+1 {
+		return len(bytes.Trim(word, "0123456789:,)")) == 0
+	}
+	if bytes.Contains(name, []byte("passw")) {
 		return false
 	}
-	switch string(bytes.ToLower(s.b[start:end])) {
-	case "token", "secret", "cookie", "credential", "credentials":
-	default:
+	after := s.b[v+len(word):]
+	before := start > 1 && s.b[start-1] == ' ' && classOf(s.b[start-2]) == classLower
+	goesOn := len(after) > 1 && after[0] == ' ' && classOf(after[1]) == classLower
+	if !before && !goesOn {
 		return false
 	}
-	word := bytes.TrimRight(s.b[v:wordEnd(s.b, v, false)], ".,:;")
-	for _, c := range word {
+	for _, c := range bytes.TrimRight(word, ".,:;") {
 		if classOf(c) != classLower {
 			return false
 		}

@@ -1,10 +1,6 @@
 package evidence
 
-import (
-	"strconv"
-
-	"github.com/m3-go/m3/trace"
-)
+import "github.com/m3-go/m3/trace"
 
 // originals keeps the bytes of redacted frames as they were, in memory only, within a budget: the oldest go first.
 type originals struct {
@@ -48,5 +44,3 @@ func (l tapeLog) Original(i int) ([]byte, bool) {
 	b, ok := l.t.originals.bytes[int64(i)]
 	return b, ok
 }
-
-func appendInt(dst []byte, i int64) []byte { return strconv.AppendInt(dst, i, 10) }

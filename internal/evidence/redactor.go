@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -53,7 +54,8 @@ func (r *Redactor) Add(name, value string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, v := range all {
-		if len(v) >= minSecret && !r.values[v] {
+		// a part of the mark itself cannot be hidden by it
+		if len(v) >= minSecret && !r.values[v] && !strings.Contains(quotedMark, v) {
 			r.values[v] = true
 			r.known.Store(nil)
 		}

@@ -140,6 +140,9 @@ func TestPlaces(t *testing.T) {
 		{"form", `grant_type=x&client_secret=abc&b=c`, `grant_type=x&client_secret=` + R + `&b=c`},
 		{"flag", `run --token=abc --x=y`, `run --token=` + R + ` --x=y`},
 		{"prose", `invalid token: unexpected end of input`, ""},
+		{"sentence after a name", `secret OPENAI_API_KEY: the environment variable is empty`, ""},
+		{"place in a file", "    token_test.go:45: got 1\n\t/a/secret.go:12 +0x1d (cookie.go:3:7)", ""},
+		{"words after a password", `wrong password: hunter for bob`, `wrong password: ` + R + ` for bob`},
 		{"placeholder", `password=${DB_PASSWORD} token: <your token> secret=null`, ""},
 		{"text object", `secret: {"a":"b"}`, ""},
 
@@ -200,8 +203,26 @@ func TestAdd(t *testing.T) {
 	if strings.Contains(err.Error(), "12345") {
 		t.Errorf("the error tells the value: %v", err)
 	}
+	if err := r.Add("mark", "REDACTED"); err != nil || r.String("[REDACTED]") != "[REDACTED]" {
+		t.Errorf("the mark is replaced: %v", err)
+	}
 	if got := r.String("12345"); got != "12345" {
 		t.Errorf("got %s", got)
+	}
+}
+
+func TestOwnKeys(t *testing.T) {
+	t.Parallel()
+	for _, keys := range [][]string{{"tenant id", "pincode"}, {"tenant id", "pincode", "pw"}} {
+		r := NewRedactor(&RedactorConfig{Keys: keys})
+		for in, secret := range map[string]bool{
+			`{"tenantId":"x"}`: true, `{"TENANT-ID":"x"}`: true, `{"my_tenant.id":"x"}`: true, `{"tenantid":"x"}`: true, `{"tenant":"x"}`: false,
+			`{"ten_antid":"x"}`: false, `{"pinCode":"x"}`: true, `{"pin_code":"x"}`: false, `{"pw":"x"}`: len(keys) == 3, `{"pwd":"x"}`: false, `{"token":"x"}`: true,
+		} {
+			if got := checkBytes(t, r, []byte(in)); strings.Contains(got, mark) != secret {
+				t.Errorf("%v: %s became %s", keys, in, got)
+			}
+		}
 	}
 }
 

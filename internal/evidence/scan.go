@@ -155,8 +155,9 @@ func (s *scanner) flipped(start, end, next, level int) bool {
 	return s.sensitive(s.b[start:end])
 }
 
+// sensitive reports whether name is one of a secret. A text with a quote in it is no name.
 func (s *scanner) sensitive(name []byte) bool {
-	return len(name) <= 6*maxName && s.look.mayBe(name) && s.names.sensitive(name)
+	return len(name) <= 6*maxName && s.look.mayBe(name) && bytes.IndexByte(name, '"') < 0 && s.names.sensitive(name)
 }
 
 // token handles a string that has just ended.

@@ -192,8 +192,8 @@ func hasASCIIEscape(b []byte) bool {
 // nameAt reports whether the stem b[from:to] stands in a sensitive name in front of something that looks like its value:
 // a bare word before a colon or an equals sign, a quoted key with a colon, the name in a name/value pair.
 func (n *names) nameAt(b []byte, from, to int, stem string) bool {
-	start, end := bareName(b, from, to)
-	if to < len(b) && classOf(b[to]) == classLower && b[start]|0x20 != 'x' {
+	start, end := bareName(b, to)
+	if n.extra == nil && to < len(b) && classOf(b[to]) == classLower && b[start]|0x20 != 'x' {
 		switch {
 		case stem == "passw", stem == "credential":
 		case stem == "auth" && from+len("authorization") <= len(b) && hasFold(b[from:], "authorization"):
@@ -235,12 +235,12 @@ func inPair(before []byte) bool {
 	return false
 }
 
-// bareName widens b[from:to] to the word that it is part of.
-func bareName(b []byte, from, to int) (start, end int) {
+// bareName returns the word that a stem which ends at to is part of.
+func bareName(b []byte, to int) (start, end int) {
 	for high := min(len(b), to+maxName); to < high && isNameByte(b[to]); {
 		to++
 	}
-	return nameStart(b, from, to), to
+	return nameStart(b, to), to
 }
 
 func isNameByte(c byte) bool {

@@ -37,17 +37,17 @@ func isSchemeByte(c byte) bool {
 	return classOf(c) != classSeparator || c == '+' || c == '-' || c == '.'
 }
 
-// afterSlashes returns the position after "://" at i.
+// afterSlashes returns the position after "://" at i, or after that with both slashes escaped.
 func afterSlashes(b []byte, i int) (int, bool) {
-	at := i + 1
-	for range 2 {
-		at += backslashes(b, min(at, len(b)))
-		if at >= len(b) || b[at] != '/' {
-			return 0, false
-		}
-		at++
+	first := i + 1 + backslashes(b, i+1)
+	if first >= len(b) || b[first] != '/' {
+		return 0, false
 	}
-	return at, true
+	second := first + 1 + backslashes(b, first+1)
+	if second >= len(b) || b[second] != '/' || second-first != first-i {
+		return 0, false
+	}
+	return second + 1, true
 }
 
 // userInfo notes what stands before the last @ of the authority at at. Outside of the web a lone user name is no secret.

@@ -30,6 +30,7 @@ type Live struct {
 	start   time.Time
 	running []string
 	n       struct{ passed, failed, skipped int }
+	any     bool // something has ended
 	shown   bool // a progress line stands
 }
 
@@ -63,6 +64,7 @@ func (l *Live) Began(pkg, test string) {
 func (l *Live) Item(it *store.Item) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.any = true
 	line := l.packageLine(it)
 	if it.Test != "" {
 		line = l.testLine(it)
@@ -173,8 +175,11 @@ func (l *Live) progress() {
 		return
 	}
 	s := fmt.Sprintf("%s  %d passed, %d failed, %d skipped", elapsedShort(l.cfg.Now().Sub(l.start)), l.n.passed, l.n.failed, l.n.skipped)
-	if n := len(l.running); n > 0 {
+	switch n := len(l.running); {
+	case n > 0:
 		s += fmt.Sprintf(", %d running: %s", n, l.running[n-1])
+	case !l.any:
+		s += ", building"
 	}
 	if over := utf8.RuneCountInString(s) - (l.cfg.Width - 1); over > 0 {
 		r := []rune(s)

@@ -40,7 +40,7 @@ type memory struct {
 // until waits until cond, which is asked after every event.
 func (m *memory) until(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	timer := time.After(5 * time.Second)
+	timer := time.After(30 * time.Second)
 	for {
 		m.mu.Lock()
 		if m.more == nil {

@@ -235,7 +235,7 @@ func kindOfID(id []byte) idKind {
 
 // integer returns the plain decimal text of a JSON number that is a whole one, however it is written: 1.0 and 1e0 are 1.
 func integer(id []byte) (string, bool) {
-	if bytes.IndexAny(id, ".eE") < 0 {
+	if !bytes.ContainsAny(id, ".eE") {
 		if string(id) == "-0" {
 			return "0", true
 		}

@@ -20,7 +20,9 @@ const (
 	inlineBody = 64 << 10
 	// lingerTime is how long the sender waits, after its answer came in an event stream, for the server to end the stream. On most servers the
 	// end follows at once, and then the whole exchange needs no goroutine.
-	lingerTime = 2 * time.Millisecond
+	lingerTime = 5 * time.Millisecond
+	// A stream that stays open this long after its answer is held open on purpose: then later senders do not wait for it at all.
+	heldOpen = 100 * time.Millisecond
 )
 
 var longAgo = time.Unix(1, 0)
@@ -95,9 +97,13 @@ func (x *exchange) start(ctx context.Context, fields []headerField) (stop func()
 
 // goOn finishes an exchange whose sender is gone.
 func (x *exchange) goOn() {
+	lingered, began := x.direct.lingering, time.Now()
 	x.direct.lingering = false
 	x.direct.conn.SetDeadline(time.Time{})
 	err := x.run(false)
+	if lingered {
+		x.t.slow.Store(time.Since(began) > heldOpen)
+	}
 	if err == nil {
 		err = x.settle()
 	}
@@ -228,10 +234,10 @@ func (x *exchange) run(sender bool) error {
 			return x.broken(err)
 		}
 		if sender && x.satisfied() && !d.lingering {
+			d.lingering = true
 			if x.t.slow.Load() {
 				return errYield
 			}
-			d.lingering = true
 		}
 		if err := x.fill(a); err != nil {
 			return err
@@ -320,7 +326,6 @@ func (x *exchange) deadlinePassed(a *answer) error {
 		return errYield
 	}
 	if x.direct.lingering {
-		x.t.slow.Store(true)
 		return errYield
 	}
 	return x.broken(x.stalled(a.progress()))

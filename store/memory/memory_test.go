@@ -158,6 +158,16 @@ func checkPartial(t *testing.T, s *memory.Store, tape *storetest.Tape, dropped, 
 	if len(f.Limitations) != 1 || f.Limitations[0].Code != "capture_incomplete" || !strings.Contains(f.Limitations[0].Message, want) {
 		t.Errorf("limitations %+v, want capture_incomplete with %q", f.Limitations, want)
 	}
+	v, err := tr.View()
+	if err != nil || v.Completeness() != trace.Partial {
+		t.Fatalf("View: %v, completeness %v", err, v.Completeness())
+	}
+	if first := v.RawMessages().At(0); first.Preview.OK() || first.EvidenceRef != nil || first.Dropped != int64(size) {
+		t.Errorf("a frame without its bytes is shown as %+v", first)
+	}
+	if last := v.RawMessages().At(v.RawMessages().Len() - 1); dropped < v.RawMessages().Len() && last.EvidenceRef == nil {
+		t.Errorf("a frame with its bytes is shown as %+v", last)
+	}
 	if _, err := s.ReadRawEvidence(ctx, tape.Ref(1), 0); !strings.Contains(fmt.Sprint(err), "dropped") {
 		t.Errorf("evidence that was dropped: %v", err)
 	}

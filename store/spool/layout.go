@@ -181,6 +181,9 @@ func Lock(ctx context.Context, f *os.File, how int) error {
 // enter makes the run's directory and holds it open and locked, so that nobody sweeps it.
 func enter(ctx context.Context, dir string) (*os.File, error) {
 	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, err
 		}

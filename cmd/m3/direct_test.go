@@ -1,0 +1,106 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// inProcess runs m3 in this process, in a fresh folder.
+func inProcess(t *testing.T, args ...string) (code int, out, errs string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	c := &cli{in: strings.NewReader(""), out: &o, err: &e, dir: t.TempDir()}
+	code = c.run(t.Context(), args)
+	return code, o.String(), e.String()
+}
+
+func TestInspectHTTP(t *testing.T) {
+	const token = "hunter2hunter2"
+	t.Setenv("SHIPPING_TOKEN", token) // no t.Parallel with it
+	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return shippingServer() }, nil)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer "+token || r.Header.Get("X-Plain") != "yes" {
+			http.Error(w, "who are you, "+r.Header.Get("Authorization")+"?", http.StatusUnauthorized)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	defer srv.Close()
+	headers := []string{"--header", "Authorization: Bearer $SHIPPING_TOKEN", "--header", "X-Plain: yes"}
+
+	code, out, errs := inProcess(t, append([]string{"inspect", "--url", srv.URL}, headers...)...)
+	if code != 0 || !strings.Contains(out, "quote(weight_kg, city?)") {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+	code, out, errs = inProcess(t, append([]string{"call", "--server", "http", "--url", srv.URL, "quote", `{"weight_kg": 2}`}, headers...)...)
+	if code != 0 || !strings.Contains(out, `"price": 6`) {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+	// The refusal echoes the token: it must not be printed.
+	for _, flags := range [][]string{{"--json"}, nil} {
+		args := append([]string{"inspect", "--url", srv.URL, "--header", "Authorization: Bearer ${SHIPPING_TOKEN}"}, flags...)
+		code, out, errs = inProcess(t, args...)
+		if code != exitServer || !strings.Contains(out+errs, "401") || strings.Contains(out+errs, token) {
+			t.Errorf("exit %d, want 1, a 401 and no token\n%s%s", code, out, errs)
+		}
+	}
+}
+
+func TestSecretsMustBeThere(t *testing.T) {
+	t.Parallel()
+	code, out, errs := inProcess(t, "inspect", "--url", "http://127.0.0.1:1/mcp", "--header", "Authorization: Bearer $NOSUCH_TOKEN")
+	if code != exitUsage || !strings.Contains(errs, "NOSUCH_TOKEN") {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+	code, out, errs = inProcess(t, "inspect", "--url", "http://192.0.2.1:1/mcp", "--trust", "nosuch")
+	if code != exitUsage || !strings.Contains(errs, `unknown trust "nosuch"`) {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+}
+
+// Ctrl-C ends a call at once, with its code, and leaves no server.
+func TestInterruptCall(t *testing.T) {
+	t.Parallel()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ready := filepath.Join(t.TempDir(), "ready")
+	if err := syscall.Mkfifo(ready, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	cmd := exec.Command(exe, "inspect", "--json", "--command", exe, "--env", asSilent+"="+ready)
+	cmd.Env = append(os.Environ(), asM3+"=1")
+	cmd.Dir = t.TempDir()
+	cmd.Stdout, cmd.Stderr = &out, os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.ReadFile(ready); err != nil { // until the server has opened it, and closed it again
+		t.Fatal(err)
+	}
+	start := time.Now()
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // its code is looked at below
+	if code := cmd.ProcessState.ExitCode(); code != exitInterrupted || time.Since(start) > 5*time.Second {
+		t.Errorf("exit code %d after %v", code, time.Since(start))
+	}
+	var a answer
+	if err := json.Unmarshal(out.Bytes(), &a); err != nil || a.OK || a.Error == nil || a.Error.Code != "cancelled" {
+		t.Errorf("%v: %s", err, out.String())
+	}
+}
