@@ -332,7 +332,7 @@ func (d *dialer) http(url string, headers http.Header, trust Trust, h wire.Handl
 	}
 	r := d.client.kit.redactor
 	t, err := wire.NewHTTP(url, h, &wire.HTTPConfig{Dial: (&pinned{endpoint: endpoint, trust: trust}).dial, Header: headers,
-		MaxFrame: d.client.opts.MaxFrame, Redact: r.Header, RedactURL: r.URL})
+		MaxFrame: d.client.opts.MaxFrame, RedactURL: r.URL}) // the tape redacts the headers
 	if err != nil {
 		return nil, err
 	}

@@ -37,6 +37,15 @@ type tapeLog struct {
 	t *Tape
 }
 
+// HasBlob asks the base, and tries where the base cannot tell.
+func (l tapeLog) HasBlob(sha256 string) bool {
+	if f, ok := l.Log.(trace.BlobFinder); ok {
+		return f.HasBlob(sha256)
+	}
+	_, err := l.Blob(sha256)
+	return err == nil
+}
+
 // Original returns the bytes of event i before redaction. They must not be changed.
 func (l tapeLog) Original(i int) ([]byte, bool) {
 	l.t.mu.Lock()

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"math/bits"
+	"runtime"
 	"slices"
 	"sort"
 	"sync"
@@ -66,7 +68,8 @@ func (l *eventLog) append(r *store.Event) (full []*chunk, grown int64, err error
 		if c != nil {
 			full = append(full, c)
 		}
-		c = &chunk{first: l.n, data: make([]byte, 0, max(len(r.Body), l.nextChunk()))}
+		c = &chunk{first: l.n, data: allocate(max(len(r.Body), l.nextChunk()))}
+		c.own()
 		l.chunks = append(l.chunks, c)
 		grown += int64(cap(c.data))
 	}
@@ -106,7 +109,10 @@ func (l *eventLog) last() *chunk {
 	return l.chunks[len(l.chunks)-1]
 }
 
-func (l *eventLog) nextChunk() int { return min(firstChunk<<len(l.chunks), lastChunk) }
+// nextChunk doubles from firstChunk up to lastChunk.
+func (l *eventLog) nextChunk() int {
+	return firstChunk << min(len(l.chunks), bits.Len(lastChunk/firstChunk)-1)
+}
 
 // putBlob reports whether the blob was new.
 func (l *eventLog) putBlob(r *store.Blob) bool {
@@ -145,7 +151,9 @@ func (l *eventLog) AppendEvent(dst []byte, i int) ([]byte, error) {
 		return dst, fmt.Errorf("memory: no event %d in an execution of %d", i, l.n)
 	}
 	at := sort.Search(len(l.chunks), func(k int) bool { return l.chunks[k].first > i }) - 1
-	b := l.chunks[at].event(i)
+	c := l.chunks[at]
+	defer runtime.KeepAlive(c)
+	b := c.event(i)
 	switch {
 	case len(b) == 0:
 		return dst, fmt.Errorf("memory: event %d was never stored", i)
@@ -157,6 +165,14 @@ func (l *eventLog) AppendEvent(dst []byte, i int) ([]byte, error) {
 		return l.appendWithoutLost(dst, b)
 	}
 	return append(dst, b...), nil
+}
+
+// HasBlob reports whether Blob would succeed.
+func (l *eventLog) HasBlob(sha256 string) bool {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	_, ok := l.blobs[sha256]
+	return ok
 }
 
 // Blob is that of [trace.Log].

@@ -117,6 +117,9 @@ func (l *eventLog) place(i int) (place, error) {
 	return p, nil
 }
 
+// HasBlob reports whether the store wrote the blob.
+func (l *eventLog) HasBlob(sha256 string) bool { return l.s.hasBlob(sha256) }
+
 // Blob is that of [trace.Log].
 func (l *eventLog) Blob(sha256 string) ([]byte, error) {
 	if !l.s.hasBlob(sha256) {

@@ -110,6 +110,12 @@ func (l *eventLog) fetch(i, limit int) error {
 	return rows.Err()
 }
 
+// HasBlob reports whether the database has the blob, without reading it.
+func (l *eventLog) HasBlob(sha256 string) bool {
+	var one int
+	return l.s.readDB.QueryRowContext(background, `SELECT 1 FROM blob WHERE sha256 = ?`, sha256).Scan(&one) == nil
+}
+
 // Blob is that of [trace.Log].
 func (l *eventLog) Blob(sha256 string) ([]byte, error) {
 	var b []byte
