@@ -339,3 +339,6 @@ func describeExit(exit proc.Exit) string {
 	}
 	return "exited with code " + strconv.Itoa(exit.Code)
 }
+
+// Redact replaces in text whatever the client's kit knows to be secret.
+func (c *Client) Redact(text string) string { return c.kit.Redact(text) }

@@ -78,7 +78,7 @@ func (p *process) openSpool(ctx context.Context) error {
 			return fmt.Errorf("go test could not be kept from caching the result (run it with -count=1): %w", err)
 		}
 	}
-	s, err := spool.Open(ctx, &spool.Config{Database: path, RunID: p.runID(), Package: p.settings.pkg, Version: m3.Version})
+	s, err := spool.Open(ctx, &spool.Config{Database: path, RunID: p.runID(), Package: p.settings.pkg, Version: m3.Version, AfterWrite: killHook()})
 	if err != nil {
 		return fmt.Errorf("%w (name a place that can be written to with %s, or unset it)", err, envDatabase)
 	}

@@ -100,8 +100,9 @@ func (c *Conn) claimUnknown(id trace.RPCID) claim {
 	return claim{code: UnknownID, reason: "the unknown id " + quote([]byte(id))}
 }
 
-// claimNoID finds the call of an answer without an id. An HTTP exchange tells it: there an error with a null id is a proper answer. On a
-// stream it can only be told when a single call waits.
+// claimNoID finds the call of an answer without an id. An HTTP exchange tells it: there an error with a null id is a proper answer, and so is one
+// without an id since 2026-07-28, which may be what the first exchange is about to find out. On a stream it can only be told when a single
+// call waits.
 func (c *Conn) claimNoID(in *arrival) claim {
 	cl := claim{code: NullID, reason: "the answer's id is null"}
 	if in.m.id == nil {
@@ -110,7 +111,10 @@ func (c *Conn) claimNoID(in *arrival) claim {
 	switch {
 	case in.f.For != "":
 		k := c.pending[in.f.For]
-		if k != nil && in.m.id != nil && in.m.errorObj != nil {
+		if k != nil && in.m.errorObj != nil {
+			if in.m.id == nil {
+				cl.code = ""
+			}
 			return c.claimed(k, cl)
 		}
 		cl.k = k
