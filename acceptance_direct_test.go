@@ -278,3 +278,45 @@ func TestFailedConnectLeavesATrace(t *testing.T) {
 		t.Errorf("stored as %+v, %v", info, err)
 	}
 }
+
+// C58: the events of a trace are there for whoever wants to read them, and whatever is done to what a view returned, it and every later view
+// stay as they are.
+func TestViewIsImmutable(t *testing.T) {
+	t.Parallel()
+	client := connect(t, newKit(t, m3.Config{}), scripted, &m3.DirectOptions{Protocol: "2025-11-25"})
+	const args = `{"text":"as it was"}`
+	if _, err := client.CallTool(t.Context(), "echo", json.RawMessage(args), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Close(); err != nil {
+		t.Fatal(err)
+	}
+	tr, err := client.FinalTrace()
+	if err != nil {
+		t.Fatal(err)
+	}
+	view, err := tr.View()
+	if err != nil {
+		t.Fatal(err)
+	}
+	clear(view.ToolCalls().At(0).Arguments.Value)
+	frames := 0
+	for _, ev := range tr.Events() {
+		if ev.Frame != nil {
+			clear(ev.Frame.Bytes)
+			frames++
+		}
+	}
+	again, err := client.View()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range []trace.View{view, again} {
+		if got := v.ToolCalls().At(0).Arguments.Value; string(got) != args {
+			t.Errorf("the arguments are now %q", got)
+		}
+	}
+	if frames != 5 { // initialize and its answer, initialized, the call and its answer
+		t.Errorf("%d frames", frames)
+	}
+}
