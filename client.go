@@ -36,6 +36,9 @@ type Client struct {
 	mu      sync.Mutex
 	closed  bool
 	cause   *stopCause // why the kit ended the execution
+	// abort ends the opening; nil once it is over. opened is closed then.
+	abort  context.CancelCauseFunc
+	opened chan struct{}
 }
 
 // ExecutionID names the client's execution.
@@ -96,14 +99,32 @@ func (c *Client) trace() (*trace.Trace, error) {
 	return trace.New(c.id, c.tape.Log(log)), nil
 }
 
-// end closes the session and finalizes the trace, once.
+// end closes the session and finalizes the trace, once. A client that is still opening is told to give up, and waited for.
 func (c *Client) end(cause *stopCause) error {
-	c.endOnce.Do(func() {
-		c.mu.Lock()
+	c.mu.Lock()
+	if c.cause == nil {
 		c.cause = cause
+	}
+	if c.abort != nil {
+		if c.cause == nil {
+			c.cause = &stopCause{trace.OutcomeCancelled, "the kit was closed"}
+		}
+		c.abort(errStopped)
 		c.mu.Unlock()
-		if c.session == nil { // still opening: open sees the kit's end by its own
+		<-c.opened
+		return nil
+	}
+	c.mu.Unlock()
+	c.endOnce.Do(func() {
+		if c.session == nil { // it never opened
 			return
+		}
+		if cause != nil {
+			kind := rpc.KindCancelled
+			if cause.outcome == trace.OutcomeTimedOut {
+				kind = rpc.KindTimeout
+			}
+			c.session.RPC().Abandon(kind, cause.reason)
 		}
 		outcome, reason := c.outcome(cause)
 		err := c.session.Close()
@@ -115,6 +136,8 @@ func (c *Client) end(cause *stopCause) error {
 	})
 	return c.endErr
 }
+
+var errStopped = errors.New("stopped")
 
 // outcome is the execution's: a connection that the server ended by itself has failed.
 func (c *Client) outcome(cause *stopCause) (trace.Outcome, error) {

@@ -60,8 +60,9 @@ func (d *dialer) lastWords() (stderr, exited string) {
 	if p == nil {
 		return "", ""
 	}
-	if exit, ok := p.Exit(); ok {
-		exited = ": the server's process " + describeExit(exit)
+	// Only an end of its own tells something: the failed connect has ended the others.
+	if ended := p.End(nil); ended.Step == proc.StepExited {
+		exited = ": the server's process " + describeExit(ended.Exit)
 	}
 	return d.client.kit.redactor.String(p.StderrTail()), exited
 }

@@ -61,11 +61,22 @@ func (k *Kit) Direct(ctx context.Context, server Server, opts *DirectOptions) (*
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{kit: k, server: server.ServerName(), opts: o}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	c := &Client{kit: k, server: server.ServerName(), opts: o, abort: cancel, opened: make(chan struct{})}
 	if err := k.register(c); err != nil {
 		return nil, err
 	}
-	if err := c.open(ctx, server); err != nil {
+	err = c.open(ctx, server)
+	c.mu.Lock()
+	c.abort = nil
+	cause := c.cause
+	c.mu.Unlock()
+	if err == nil && cause != nil { // stopped at the very moment of success
+		err = errors.Join(cause.err("connect to "+c.server), c.end(cause))
+	}
+	close(c.opened)
+	if err != nil {
 		k.forget(c)
 		return nil, err
 	}
@@ -239,6 +250,9 @@ func (s *sink) PutBlob(sha256 string, data []byte) error {
 }
 
 func (k *Kit) rememberLegacy(key string) {
+	if key == "" {
+		return
+	}
 	k.mu.Lock()
 	k.eras[key] = true
 	k.mu.Unlock()

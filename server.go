@@ -231,7 +231,7 @@ func (r SecretRef) resolve(ctx context.Context, server, name string) (secret str
 		secret = os.Getenv(r.Env)
 	}
 	if secret == "" {
-		return "", &TransportError{Message: fmt.Sprintf("server %s: secret %s refers to %s, which is not set: set it in the environment (or name a file with --env-file)", server, name, r.label()),
+		return "", &TransportError{Message: fmt.Sprintf("server %s: secret %s refers to %s, which is not set: set it in the environment of the test", server, name, r.label()),
 			Details: map[string]any{"phase": "authentication"}}
 	}
 	return secret, nil
