@@ -187,18 +187,19 @@ func TestUnfinishedExecutionsKeepTheirEvidence(t *testing.T) {
 		name    string
 		end     func(t *testing.T, kit *m3.Kit, client *m3.Client)
 		outcome trace.Outcome
+		status  trace.ToolCallStatus // of the call that was not answered
 	}{
 		{"failed", func(t *testing.T, _ *m3.Kit, c *m3.Client) {
 			if _, err := c.CallTool(t.Context(), "leave", nil, nil); err == nil {
 				t.Error("a server that left has answered")
 			}
-		}, trace.OutcomeFailed},
+		}, trace.OutcomeFailed, trace.ToolTransportError},
 		{"timed out", func(t *testing.T, kit *m3.Kit, c *m3.Client) {
 			stopDuring(t, kit, c, trace.OutcomeTimedOut)
-		}, trace.OutcomeTimedOut},
+		}, trace.OutcomeTimedOut, trace.ToolTimedOut},
 		{"cancelled", func(t *testing.T, kit *m3.Kit, c *m3.Client) {
 			stopDuring(t, kit, c, trace.OutcomeCancelled)
-		}, trace.OutcomeCancelled},
+		}, trace.OutcomeCancelled, trace.ToolCancelled},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -219,8 +220,8 @@ func TestUnfinishedExecutionsKeepTheirEvidence(t *testing.T) {
 			if view.Outcome() != tc.outcome || calls.Len() != 2 || calls.At(0).ToolStatus != trace.ToolSuccess {
 				t.Fatalf("outcome %s with %d calls", view.Outcome(), calls.Len())
 			}
-			if last := calls.At(1); last.ToolStatus == trace.ToolSuccess || last.Result.OK() {
-				t.Errorf("the call that was not answered reads %s, result %s", last.ToolStatus, last.Result.State)
+			if last := calls.At(1); last.ToolStatus != tc.status || last.Result.OK() {
+				t.Errorf("the call that was not answered reads %s, want %s; result %s", last.ToolStatus, tc.status, last.Result.State)
 			}
 		})
 	}
