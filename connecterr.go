@@ -60,8 +60,9 @@ func (d *dialer) lastWords() (stderr, exited string) {
 	if p == nil {
 		return "", ""
 	}
-	// Only an end of its own tells something: the failed connect has ended the others.
-	if ended := p.End(nil); ended.Step == proc.StepExited {
+	// Only an end of its own tells something; the failed connect has ended the others. A process that dies closes its output a moment before it is
+	// gone, so that the end of its stdin may seem to have ended it.
+	if ended := p.End(nil); ended.Step == proc.StepExited || ended.Step == proc.StepEOF && (ended.Exit.Code != 0 || ended.Exit.Signal != "") {
 		exited = ": the server's process " + describeExit(ended.Exit)
 	}
 	return d.client.kit.redactor.String(p.StderrTail()), exited
