@@ -15,6 +15,7 @@ import (
 	"github.com/m3-go/m3/internal/mcp"
 	"github.com/m3-go/m3/internal/proc"
 	"github.com/m3-go/m3/internal/rpc"
+	"github.com/m3-go/m3/internal/wire"
 	"github.com/m3-go/m3/trace"
 )
 
@@ -34,7 +35,8 @@ type Client struct {
 	endOnce sync.Once
 	endErr  error
 	mu      sync.Mutex
-	closed  bool
+	closing bool       // Close has begun
+	closed  bool       // and is over
 	cause   *stopCause // why the kit ended the execution
 	// abort ends the opening; nil once it is over. opened is closed then.
 	abort  context.CancelCauseFunc
@@ -126,6 +128,9 @@ func (c *Client) end(cause *stopCause) error {
 			}
 			c.session.RPC().Abandon(kind, cause.reason)
 		}
+		c.mu.Lock()
+		c.closing = true
+		c.mu.Unlock()
 		outcome, reason := c.outcome(cause)
 		err := c.session.Close()
 		c.endErr = errors.Join(err, c.finish(outcome, reason))
@@ -214,8 +219,10 @@ func (c *Client) serveRequest(ctx context.Context, method string, params trace.J
 	case method == "sampling/createMessage" && c.opts.Sampling != nil:
 		result, err := sample(ctx, c.opts.Sampling, params)
 		if err != nil {
-			// A callback's own text may hold anything; the server is told only that it failed.
-			return nil, &rpc.ErrorObject{Code: trace.JSON("-32603"), Message: fmt.Sprintf("the sampling handler failed: %T", err)}, true
+			e := samplingError(err)
+			c.tape.Record(&trace.Event{Kind: trace.KindDiagnostic, Phase: trace.PhaseMCPCall, Server: c.server, Source: m3Source,
+				Diagnostic: &trace.Diagnostic{Code: "callback_failed", Message: e.Message, Operation: method}})
+			return nil, e, true
 		}
 		return result, nil, true
 	default:
@@ -272,11 +279,24 @@ func (c *Client) usable(operation string) error {
 	switch {
 	case c.cause != nil:
 		return c.cause.err(operation)
-	case c.closed:
-		return &Error{CodeText: "client_closed", Message: operation + ": the client is closed", Err: ErrClientClosed}
+	case c.closing:
+		return clientClosed(operation + ": the client is closed")
 	default:
 		return nil
 	}
+}
+
+func clientClosed(message string) error {
+	return &Error{CodeText: "client_closed", Message: message, Err: ErrClientClosed}
+}
+
+// contextError is the error of an operation whose context ended before anything was sent.
+func (c *Client) contextError(ctx context.Context, operation string) error {
+	details := map[string]any{"operation": operation, "phase": "call"}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return &TimeoutError{Message: operation + ": not sent: the deadline has passed", Details: details, Err: ctx.Err()}
+	}
+	return &CancelledError{Message: operation + ": not sent: cancelled by the caller", Details: details, Err: context.Cause(ctx)}
 }
 
 // remoteError is a JSON-RPC error: always a ProtocolError, whatever its code (decision 4).
@@ -292,10 +312,13 @@ func remoteError(r *evidence.Redactor, operation, phase string, e *rpc.ErrorObje
 // callError maps what ended a call without an answer.
 func (c *Client) callError(ctx context.Context, operation string, op *mcp.Op, timeout time.Duration, err error) error {
 	c.mu.Lock()
-	cause := c.cause
+	cause, closing := c.cause, c.closing
 	c.mu.Unlock()
 	if cause != nil {
 		return cause.err(operation)
+	}
+	if closing && errors.Is(err, wire.ErrClosed) {
+		return clientClosed(operation + ": the client was closed before the answer came")
 	}
 	var ce *rpc.CallError
 	if !errors.As(err, &ce) {
@@ -307,8 +330,8 @@ func (c *Client) callError(ctx context.Context, operation string, op *mcp.Op, ti
 	case rpc.KindTimeout:
 		if context.Cause(ctx) == errOperationDeadline {
 			reason = fmt.Sprintf("no answer to %s within %s", op.Method, timeout)
+			details["timeout_seconds"] = timeout.Seconds()
 		}
-		details["timeout_seconds"] = timeout.Seconds()
 		return &TimeoutError{Message: operation + ": " + reason + c.pendingNote(), Details: details, Err: ce.Err}
 	case rpc.KindCancelled:
 		return &CancelledError{Message: operation + ": " + reason, Details: details, Err: context.Cause(ctx)}
@@ -339,6 +362,7 @@ func (c *Client) addProcess(e *TransportError) {
 	}
 	p := d.process()
 	if p == nil {
+		e.Stderr = d.ownWords()
 		return
 	}
 	select {
@@ -347,11 +371,7 @@ func (c *Client) addProcess(e *TransportError) {
 	}
 	if exit, ok := p.Exit(); ok {
 		e.Message += ": the server's process " + describeExit(exit)
-		if exit.Signal != "" {
-			e.Details["signal"] = exit.Signal
-		} else {
-			e.Details["exit_code"] = exit.Code
-		}
+		exitDetails(e.Details, exit)
 	}
 	e.Stderr = c.kit.redactor.String(p.StderrTail())
 }

@@ -34,6 +34,7 @@ type dialer struct {
 	conns int
 	conn  trace.ConnectionID // of the connection being opened
 	last  *proc.Process      // the latest process, for its stderr and exit
+	words string             // what a server in this process failed with
 }
 
 // resolveSecrets resolves the references and makes their values, and plain values under sensitive names, known to the redactor.
@@ -235,13 +236,13 @@ func (d *dialer) exited(conn trace.ConnectionID, entry map[string]any, p *proc.P
 func (s PipeServer) open(_ context.Context, d *dialer, h wire.Handler) (wire.Transport, error) {
 	ours, theirs := net.Pipe()
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() {
-		err := serve(ctx, s.Serve, theirs)
-		theirs.Close()
-		done <- err
-	}()
 	conn := d.conn
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		d.serveEnded(conn, serve(ctx, s.Serve, theirs)) // before the stream ends, so that a call that fails with it can say why
+		theirs.Close()
+	}()
 	d.connected("pipe", map[string]any{"name": d.client.server})
 	stream := wire.NewStream(ours, ours, h, &wire.StreamConfig{MaxFrame: d.client.opts.MaxFrame})
 	return &streamLink{Transport: stream, ending: ending{end: func() error {
@@ -249,14 +250,12 @@ func (s PipeServer) open(_ context.Context, d *dialer, h wire.Handler) (wire.Tra
 		err := stream.Close()
 		step := "eof"
 		select {
-		case serr := <-done:
-			d.serveEnded(serr)
+		case <-done:
 		case <-time.After(500 * time.Millisecond):
 			cancel()
 			step = "context"
 			select {
-			case serr := <-done:
-				d.serveEnded(serr)
+			case <-done:
 			case <-time.After(500 * time.Millisecond):
 				step = "abandoned"
 				d.client.find(trace.SeverityWarning, "serve-did-not-return", "the server's Serve function did not return when its stream and its context ended", "")
@@ -277,11 +276,17 @@ func serve(ctx context.Context, f func(context.Context, io.ReadWriteCloser) erro
 	return f(ctx, stream)
 }
 
-func (d *dialer) serveEnded(err error) {
+// serveEnded keeps what a server in this process failed with, as the stderr of one that is a process.
+func (d *dialer) serveEnded(conn trace.ConnectionID, err error) {
 	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) || errors.Is(err, context.Canceled) {
 		return
 	}
-	d.client.stderr("", []byte(err.Error()+"\n"))
+	d.mu.Lock()
+	d.words = err.Error()
+	d.mu.Unlock()
+	for line := range strings.Lines(err.Error() + "\n") {
+		d.client.stderr(conn, []byte(line))
+	}
 }
 
 func (s HandlerServer) open(ctx context.Context, d *dialer, h wire.Handler) (wire.Transport, error) {

@@ -63,7 +63,8 @@ func (k *Kit) Direct(ctx context.Context, server Server, opts *DirectOptions) (*
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	c := &Client{kit: k, server: server.ServerName(), opts: o, abort: cancel, opened: make(chan struct{})}
+	c := &Client{kit: k, server: server.ServerName(), opts: o, abort: cancel, opened: make(chan struct{}),
+		catalogue: catalogue{listing: make(chan struct{}, 1)}}
 	if err := k.register(c); err != nil {
 		return nil, err
 	}
@@ -121,8 +122,8 @@ func checkProtocol(version string) error {
 func checkMetadata(m map[string]any) error {
 	for key, v := range m {
 		switch v.(type) {
-		case string, bool, int, int32, int64, uint, uint32, uint64, json.Number:
-		case float32, float64:
+		case string, bool, int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64:
+		case float32, float64, json.Number:
 			if _, err := json.Marshal(v); err != nil {
 				return validationf("metadata %q is not a finite number", key)
 			}
@@ -163,12 +164,23 @@ func (c *Client) spec(server Server) (trace.JSON, error) {
 	s := &directSpec{Kind: "direct", Server: c.server, Protocol: o.Protocol, ValidateSchemas: o.ValidateSchemas, TimeoutSeconds: o.Timeout.Seconds(),
 		StartSeconds: o.StartTimeout.Seconds(), Case: o.Case, Sampling: o.Sampling != nil, Roots: o.Roots, Metadata: o.Metadata}
 	server.describe(s)
+	refs := s.Secrets
+	s.Secrets = nil
 	b, err := json.Marshal(s)
 	if err != nil {
 		return nil, validationf("Direct: the options cannot be stored: %v", err)
 	}
 	b, _ = c.kit.redactor.Bytes(b)
-	return b, nil
+	if refs == nil {
+		return b, nil
+	}
+	// What stands under secrets are names, which the rule about sensitive keys would take for values.
+	for name, ref := range refs {
+		refs[name] = c.kit.redactor.String(ref)
+	}
+	names, _ := json.Marshal(refs) // text only: cannot fail
+	b = append(b[:len(b)-1:len(b)-1], `,"secrets":`...)
+	return append(append(b, names...), '}'), nil
 }
 
 // open makes the execution and connects.

@@ -171,6 +171,11 @@ func (r *ResourceTemplateInfo) setRaw(raw trace.JSON, malformed string) {
 }
 func (p *PromptInfo) setRaw(raw trace.JSON, malformed string) { p.Raw, p.Malformed = raw, malformed }
 
+func (t *ToolInfo) identity() (id, what string)             { return t.Name, "name" }
+func (r *ResourceInfo) identity() (id, what string)         { return r.URI, "uri" }
+func (r *ResourceTemplateInfo) identity() (id, what string) { return r.URITemplate, "uriTemplate" }
+func (p *PromptInfo) identity() (id, what string)           { return p.Name, "name" }
+
 // Initialization is what a server said of itself in the handshake.
 type Initialization struct {
 	ProtocolVersion string // negotiated
@@ -256,6 +261,8 @@ func malformed(operation, what string, err error) *ProtocolError {
 }
 
 type item interface {
+	// identity is what the item is asked for by, and what that is called.
+	identity() (id, what string)
 	setRaw(raw trace.JSON, malformed string)
 }
 
@@ -266,7 +273,7 @@ func decodePage[T any](method, member string, raw trace.JSON) (*Page[T], error) 
 		return nil, malformed(method, "result", err)
 	}
 	var items []json.RawMessage
-	if err := json.Unmarshal(wire[member], &items); err != nil || wire[member] == nil {
+	if err := json.Unmarshal(wire[member], &items); err != nil || items == nil { // null is no array either
 		return nil, malformed(method, "result", fmt.Errorf("member %q is not an array", member))
 	}
 	p := &Page[T]{Raw: raw, Items: make([]T, len(items))}
@@ -279,6 +286,8 @@ func decodePage[T any](method, member string, raw trace.JSON) (*Page[T], error) 
 		wrong := ""
 		if err := json.Unmarshal(b, &p.Items[i]); err != nil {
 			wrong = err.Error()
+		} else if id, what := any(&p.Items[i]).(item).identity(); id == "" {
+			wrong = "it has no " + what
 		}
 		any(&p.Items[i]).(item).setRaw(trace.JSON(b), wrong)
 	}
