@@ -57,6 +57,9 @@ func (d *dialer) resolveSecrets(ctx context.Context) error {
 			return validationf("server %s: secret %s: %v", d.client.server, name, err)
 		}
 		d.secrets[name] = refs[name].Prefix + secret
+		if f := d.client.kit.cfg.OnSecret; f != nil && refs[name].Env != "" {
+			f(refs[name].Env)
+		}
 	}
 	for name, value := range plain {
 		if d.client.kit.redactor.Sensitive(name) {
@@ -240,8 +243,9 @@ func (s PipeServer) open(_ context.Context, d *dialer, h wire.Handler) (wire.Tra
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		d.serveEnded(conn, serve(ctx, s.Serve, theirs)) // before the stream ends, so that a call that fails with it can say why
-		theirs.Close()
+		defer theirs.Close()
+		// It is told before the stream ends, so that a call that fails with it can say why.
+		serve(ctx, s.Serve, theirs, func(err error) { d.serveEnded(conn, err) })
 	}()
 	d.connected("pipe", map[string]any{"name": d.client.server})
 	stream := wire.NewStream(ours, ours, h, &wire.StreamConfig{MaxFrame: d.client.opts.MaxFrame})
@@ -266,14 +270,20 @@ func (s PipeServer) open(_ context.Context, d *dialer, h wire.Handler) (wire.Tra
 	}}}, nil
 }
 
-// serve runs a server in this process; a panic in it ends the connection, not the tests.
-func serve(ctx context.Context, f func(context.Context, io.ReadWriteCloser) error, stream net.Conn) (err error) {
+// serve runs a server in this process and tells how it ended. A panic in it ends the connection, not the tests; so does the end of its goroutine.
+func serve(ctx context.Context, f func(context.Context, io.ReadWriteCloser) error, stream net.Conn, ended func(error)) {
+	returned := false
+	var err error
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("the server panicked: %v\n%s", v, debug.Stack())
+		} else if !returned {
+			err = errors.New("the server's Serve function ended its goroutine, as t.FailNow does")
 		}
+		ended(err)
 	}()
-	return f(ctx, stream)
+	err = f(ctx, stream)
+	returned = true
 }
 
 // serveEnded keeps what a server in this process failed with, as the stderr of one that is a process.

@@ -35,6 +35,9 @@ type Config struct {
 	SensitiveKeys []string
 	// StderrLine, if set, is given every line that a server writes to stderr, redacted. It must not block.
 	StderrLine func(server, line string)
+	// OnSecret, if set, is told the name of each environment variable that a secret reference was resolved from. m3test passes the names on to m3
+	// test, so that it can take the values out of what the tests themselves print.
+	OnSecret func(variable string)
 	// OnExecution, if set, is told of every execution as it begins.
 	OnExecution func(id trace.ExecutionID)
 }
