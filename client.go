@@ -1,7 +1,6 @@
 package m3
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,6 +30,7 @@ type Client struct {
 	dialer  *dialer
 
 	catalogue catalogue // for ValidateSchemas
+	callbacks callbacks // Log and Notification
 
 	endOnce sync.Once
 	endErr  error
@@ -133,7 +133,8 @@ func (c *Client) end(cause *stopCause) error {
 		c.mu.Unlock()
 		outcome, reason := c.outcome(cause)
 		err := c.session.Close()
-		c.endErr = errors.Join(err, c.finish(outcome, reason))
+		c.callbacks.settle()
+		c.endErr = errors.Join(err, c.finish(outcome, reason), c.callbacks.err())
 		c.mu.Lock()
 		c.closed = true
 		c.mu.Unlock()
@@ -149,12 +150,10 @@ func (c *Client) outcome(cause *stopCause) (trace.Outcome, error) {
 	if cause != nil {
 		return cause.outcome, cause.err("execution")
 	}
-	select {
-	case <-c.session.Done():
-		return trace.OutcomeFailed, c.session.RPC().Err()
-	default:
-		return trace.OutcomeCompleted, nil
+	if err := c.session.Err(); err != nil { // it is there before the calls that fail with it return
+		return trace.OutcomeFailed, err
 	}
+	return trace.OutcomeCompleted, nil
 }
 
 func (c *Client) finish(outcome trace.Outcome, reason error) error {
@@ -230,21 +229,6 @@ func (c *Client) serveRequest(ctx context.Context, method string, params trace.J
 	}
 }
 
-func (c *Client) notified(method string, params trace.JSON) {
-	if method == "notifications/tools/list_changed" {
-		c.catalogue.invalidate()
-	}
-	if f := c.opts.Log; f != nil && method == "notifications/message" {
-		var m LogMessage
-		if params.Decode(&m) == nil {
-			f(m)
-		}
-	}
-	if f := c.opts.Notification; f != nil {
-		f(method, bytes.Clone(params))
-	}
-}
-
 // call performs one operation and maps every failure to a public error.
 func (c *Client) call(ctx context.Context, operation string, op *mcp.Op, timeout time.Duration) (*rpc.Response, error) {
 	if err := c.usable(operation); err != nil {
@@ -262,6 +246,7 @@ func (c *Client) call(ctx context.Context, operation string, op *mcp.Op, timeout
 	bounded, cancel := context.WithTimeoutCause(ctx, timeout, errOperationDeadline)
 	defer cancel()
 	res, err := c.session.Do(bounded, op)
+	c.callbacks.settle()
 	if err != nil {
 		return nil, c.callError(bounded, operation, op, timeout, err)
 	}
@@ -328,7 +313,7 @@ func (c *Client) callError(ctx context.Context, operation string, op *mcp.Op, ti
 	reason := c.kit.redactor.String(ce.Reason)
 	switch ce.Kind {
 	case rpc.KindTimeout:
-		if context.Cause(ctx) == errOperationDeadline {
+		if context.Cause(ctx) == errOperationDeadline && ce.Unwritten == nil {
 			reason = fmt.Sprintf("no answer to %s within %s", op.Method, timeout)
 			details["timeout_seconds"] = timeout.Seconds()
 		}
@@ -362,7 +347,9 @@ func (c *Client) addProcess(e *TransportError) {
 	}
 	p := d.process()
 	if p == nil {
-		e.Stderr = d.ownWords()
+		if e.Stderr = d.ownWords(); e.Stderr != "" {
+			e.Message += ": " + firstLine(e.Stderr)
+		}
 		return
 	}
 	select {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/m3-go/m3/internal/mcp"
 	"github.com/m3-go/m3/internal/proc"
@@ -79,7 +80,10 @@ func ownError(err error) error {
 func (d *dialer) lastWords(details map[string]any) (stderr, exited string) {
 	p := d.process()
 	if p == nil {
-		return d.ownWords(), ""
+		if stderr = d.ownWords(); stderr != "" {
+			exited = ": " + firstLine(stderr)
+		}
+		return stderr, exited
 	}
 	// Only an end of its own tells something; the failed connect has ended the others. A process that dies closes its output a moment before it is
 	// gone, so that the end of its stdin may seem to have ended it.
@@ -107,6 +111,11 @@ func (d *dialer) ownWords() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.client.kit.redactor.String(d.words)
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
 }
 
 func (d *dialer) process() *proc.Process {

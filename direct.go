@@ -32,9 +32,10 @@ type DirectOptions struct {
 	Sampling func(ctx context.Context, r *SamplingRequest) (*SamplingResult, error)
 	// Roots are offered to the server. Nil: the capability is not declared; empty: declared, with none.
 	Roots []Root
-	// Log receives the server's log notifications. It is called in order and must not block.
+	// Log receives the server's log notifications, in order, on a goroutine of its own: it may use the client. A call returns after the callbacks for what
+	// came before its answer, unless they take more than 0.1 s. A panic in it is an error of Close.
 	Log func(LogMessage)
-	// Notification receives every notification of the server, log messages included. It is called in order and must not block.
+	// Notification receives every notification of the server, log messages included, as Log does.
 	Notification func(method string, params trace.JSON)
 	// MaxFrame caps one frame, in bytes; a bigger one fails its call, and the session lives. 0: 64 MiB.
 	MaxFrame int64
@@ -192,6 +193,8 @@ func (c *Client) open(ctx context.Context, server Server) error {
 	if err := d.resolveSecrets(ctx); err != nil {
 		return err
 	}
+	// The name of a case may be made of anything; it stands in many places.
+	c.opts.Case = c.kit.redactor.String(c.opts.Case)
 	spec, err := c.spec(server)
 	if err != nil {
 		return err

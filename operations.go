@@ -45,8 +45,9 @@ func (c *Client) CallTool(ctx context.Context, name string, args any, opts *Call
 	if err != nil {
 		return nil, err
 	}
+	var began *contract
 	if c.opts.ValidateSchemas {
-		if err := c.validateArguments(ctx, name, arguments); err != nil {
+		if began, err = c.validateArguments(ctx, name, arguments); err != nil {
 			return nil, err
 		}
 	}
@@ -64,7 +65,7 @@ func (c *Client) CallTool(ctx context.Context, name string, args any, opts *Call
 	}
 	result.Sequence = res.Sent
 	if c.opts.ValidateSchemas {
-		return result, c.validateResult(ctx, name, result)
+		return result, c.validateResult(ctx, name, began, result)
 	}
 	return result, nil
 }

@@ -55,6 +55,12 @@ type ResourceContents struct {
 	Meta     trace.JSON `json:"_meta"`
 }
 
+// UnmarshalJSON reads a part by the exact names of its members.
+func (c *ResourceContents) UnmarshalJSON(b []byte) error {
+	type plain ResourceContents
+	return unmarshal(b, (*plain)(c))
+}
+
 // Text joins the text of the contents with newlines.
 func (r *ResourceReadResult) Text() string {
 	var b bytes.Buffer
@@ -89,7 +95,7 @@ func (m *PromptMessage) UnmarshalJSON(b []byte) error {
 		Role    string          `json:"role"`
 		Content json.RawMessage `json:"content"`
 	}
-	if err := json.Unmarshal(b, &raw); err != nil {
+	if err := unmarshal(b, &raw); err != nil {
 		return err
 	}
 	m.Role = raw.Role
@@ -220,7 +226,7 @@ func decodeToolResult(operation string, raw trace.JSON) (*ToolCallResult, error)
 		StructuredContent trace.JSON        `json:"structuredContent"`
 		IsError           bool              `json:"isError"`
 	}
-	if err := json.Unmarshal(raw, &wire); err != nil {
+	if err := unmarshal(raw, &wire); err != nil {
 		return nil, malformed(operation, "result", err)
 	}
 	r := &ToolCallResult{StructuredContent: wire.StructuredContent, IsError: wire.IsError, Raw: raw}
@@ -241,14 +247,14 @@ func decodeBlock(b json.RawMessage) (Content, error) {
 		Type string `json:"type"`
 		Text string `json:"text"`
 	}
-	if err := json.Unmarshal(b, &c); err != nil {
+	if err := unmarshal(b, &c); err != nil {
 		return Content{}, err
 	}
 	return Content{Type: c.Type, Text: c.Text, Raw: trace.JSON(b)}, nil
 }
 
 func decodeResult(operation string, raw trace.JSON, v any) error {
-	if err := json.Unmarshal(raw, v); err != nil {
+	if err := unmarshal(raw, v); err != nil {
 		return malformed(operation, "result", err)
 	}
 	return nil
@@ -284,7 +290,7 @@ func decodePage[T any](method, member string, raw trace.JSON) (*Page[T], error) 
 	}
 	for i, b := range items {
 		wrong := ""
-		if err := json.Unmarshal(b, &p.Items[i]); err != nil {
+		if err := unmarshal(b, &p.Items[i]); err != nil {
 			wrong = err.Error()
 		} else if id, what := any(&p.Items[i]).(item).identity(); id == "" {
 			wrong = "it has no " + what

@@ -37,7 +37,7 @@ func (m *SamplingMessage) UnmarshalJSON(b []byte) error {
 		Role    string          `json:"role"`
 		Content json.RawMessage `json:"content"`
 	}
-	if err := json.Unmarshal(b, &raw); err != nil {
+	if err := unmarshal(b, &raw); err != nil {
 		return err
 	}
 	m.Role = raw.Role

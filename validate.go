@@ -31,6 +31,7 @@ type catalogue struct {
 type contract struct {
 	input, output       *jsonschema.Schema
 	inputErr, outputErr error
+	version             int // of the catalogue
 }
 
 // invalidate is called on the connection's reader: it must not wait for a listing, whose answer comes there.
@@ -41,7 +42,7 @@ func (k *catalogue) invalidate() {
 	k.mu.Unlock()
 }
 
-// known returns the tool's contract, nil when it has none, as of which version; ok is false when the catalogue is empty or stale.
+// known returns the tool's contract, as of which version; ok is false when the catalogue is empty or stale, and then there is no contract.
 func (k *catalogue) known(tool string) (c *contract, version int, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -72,6 +73,9 @@ func (k *catalogue) list(ctx context.Context, c *Client, tool string, version in
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.version++
+	for _, t := range tools {
+		t.version = k.version
+	}
 	if k.changes == changes { // else it is out of date already: good for this check, which began before
 		k.tools, k.expires = tools, expires
 	}
@@ -147,16 +151,18 @@ func compileSchema(raw trace.JSON) (*jsonschema.Schema, error) {
 	return compiler.Compile(schemaBase)
 }
 
-// validateArguments checks the arguments before anything is sent.
-func (c *Client) validateArguments(ctx context.Context, tool string, args []byte) error {
+// validateArguments checks the arguments before anything is sent. It returns the contract that they were checked by; nil when the server does not list
+// the tool.
+func (c *Client) validateArguments(ctx context.Context, tool string, args []byte) (*contract, error) {
 	if args == nil {
 		args = []byte("{}")
 	}
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(args))
 	if err != nil {
-		return c.contractError("call", tool, "invalid_arguments", "the arguments are not JSON")
+		return nil, c.contractError("call", tool, "invalid_arguments", "the arguments are not JSON")
 	}
-	return c.judge(ctx, tool, func(k *contract) error {
+	k, version, _ := c.catalogue.known(tool)
+	return c.judge(ctx, tool, k, version, func(k *contract) error {
 		if k.inputErr != nil {
 			return c.contractError("call", tool, "invalid_schema", "the tool's input schema cannot be used: "+schemaReason(k.inputErr))
 		}
@@ -170,12 +176,13 @@ func (c *Client) validateArguments(ctx context.Context, tool string, args []byte
 	})
 }
 
-// validateResult checks the structured content of a success. A tool's own failure is never checked: it would hide the failure.
-func (c *Client) validateResult(ctx context.Context, tool string, r *ToolCallResult) error {
-	if r.IsError {
+// validateResult checks the structured content of a success by the contract that the call began with. A tool's own failure is never checked: it would
+// hide the failure. Nor is what the server does not list.
+func (c *Client) validateResult(ctx context.Context, tool string, began *contract, r *ToolCallResult) error {
+	if r.IsError || began == nil {
 		return nil
 	}
-	return c.judge(ctx, tool, func(k *contract) error {
+	_, err := c.judge(ctx, tool, began, began.version, func(k *contract) error {
 		switch {
 		case k.outputErr != nil:
 			return c.contractError("call", tool, "invalid_schema", "the tool's output schema cannot be used: "+schemaReason(k.outputErr))
@@ -193,22 +200,19 @@ func (c *Client) validateResult(ctx context.Context, tool string, r *ToolCallRes
 		}
 		return nil
 	})
+	return err
 }
 
-// judge checks by the catalogue that is known, and by a fresh one before it calls anything wrong.
-func (c *Client) judge(ctx context.Context, tool string, check func(*contract) error) error {
-	k, version, ok := c.catalogue.known(tool)
-	if ok && k != nil && check(k) == nil {
-		return nil
+// judge checks by the contract k of a version of the catalogue, and by that of a fresh one before it calls anything wrong, or the tool unknown.
+func (c *Client) judge(ctx context.Context, tool string, k *contract, version int, check func(*contract) error) (*contract, error) {
+	if k != nil && check(k) == nil {
+		return k, nil
 	}
 	k, err := c.catalogue.list(ctx, c, tool, version)
-	if err != nil {
-		return err
+	if err != nil || k == nil {
+		return nil, err
 	}
-	if k == nil {
-		return nil // the server does not list it: what it answers is its own affair
-	}
-	return check(k)
+	return k, check(k)
 }
 
 // validate is s.Validate, and an error where it panics: schemas come from outside.

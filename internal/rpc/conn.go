@@ -169,7 +169,7 @@ func endReason(err error, hint string) string {
 		reason = "the connection was closed"
 	case errors.Is(err, io.EOF):
 		reason = "the server closed its output without an answer"
-	case errors.As(err, &we):
+	case errors.As(err, &we), errors.Is(err, errNotRead):
 		reason = "the connection ended: " + err.Error()
 	default:
 		reason = "reading from the server failed: " + err.Error()
