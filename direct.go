@@ -32,6 +32,13 @@ type DirectOptions struct {
 	Sampling func(ctx context.Context, r *SamplingRequest) (*SamplingResult, error)
 	// Roots are offered to the server. Nil: the capability is not declared; empty: declared, with none.
 	Roots []Root
+	// ListRoots answers the server's roots/list instead of Roots, and declares that the list may change: see [Client.SendRootsListChanged].
+	ListRoots func(ctx context.Context) ([]Root, error)
+	// Extensions are declared to the server (from 2026-07-28 on): the settings of each by its identifier; nil settings are empty ones.
+	Extensions map[string]any
+	// LogLevel asks for log messages of the level and above: with every request on 2026-07-28, by logging/setLevel after the handshake
+	// before, and then a server that refuses it is an error. Empty: nothing is asked for.
+	LogLevel LogLevel
 	// Log receives the server's log notifications. It is called in order and must not block.
 	Log func(LogMessage)
 	// Notification receives every notification of the server, log messages included. It is called in order and must not block.
@@ -61,7 +68,11 @@ func (k *Kit) Direct(ctx context.Context, server Server, opts *DirectOptions) (*
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{kit: k, server: server.ServerName(), opts: o}
+	extensions, err := encodeExtensions(o.Extensions)
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{kit: k, server: server.ServerName(), opts: o, extensions: extensions}
 	if err := k.register(c); err != nil {
 		return nil, err
 	}
@@ -86,6 +97,9 @@ func (k *Kit) resolve(opts *DirectOptions) (DirectOptions, error) {
 	}
 	if o.StartTimeout == 0 {
 		o.StartTimeout = defaultTimeout
+	}
+	if err := o.LogLevel.check("Direct"); err != nil {
+		return o, err
 	}
 	o.Protocol = orElse(o.Protocol, k.cfg.Protocol)
 	if err := checkProtocol(o.Protocol); err != nil {
@@ -144,13 +158,17 @@ type directSpec struct {
 	Case            string            `json:"case_id,omitempty"`
 	Sampling        bool              `json:"sampling"`
 	Roots           []Root            `json:"roots,omitempty"`
+	ListRoots       bool              `json:"list_roots,omitempty"`
+	Extensions      map[string]any    `json:"extensions,omitempty"`
+	LogLevel        LogLevel          `json:"log_level,omitempty"`
 	Metadata        map[string]any    `json:"metadata,omitempty"`
 }
 
 func (c *Client) spec(server Server) (trace.JSON, error) {
 	o := &c.opts
 	s := &directSpec{Kind: "direct", Server: c.server, Protocol: o.Protocol, ValidateSchemas: o.ValidateSchemas, TimeoutSeconds: o.Timeout.Seconds(),
-		StartSeconds: o.StartTimeout.Seconds(), Case: o.Case, Sampling: o.Sampling != nil, Roots: o.Roots, Metadata: o.Metadata}
+		StartSeconds: o.StartTimeout.Seconds(), Case: o.Case, Sampling: o.Sampling != nil, Roots: o.Roots, ListRoots: o.ListRoots != nil,
+		Extensions: o.Extensions, LogLevel: o.LogLevel, Metadata: o.Metadata}
 	server.describe(s)
 	b, err := json.Marshal(s)
 	if err != nil {
@@ -189,7 +207,10 @@ func (c *Client) open(ctx context.Context, server Server) error {
 	if c.opts.Protocol == "" && session.Info().Legacy {
 		c.kit.rememberLegacy(d.key())
 	}
-	return nil
+	if c.opts.Notification != nil || c.opts.Log != nil {
+		session.OpenStream(ctx) // where an HTTP server of the legacy eras sends what no request is about
+	}
+	return c.startLogging(ctx)
 }
 
 var errStartDeadline = errors.New("start deadline")

@@ -78,7 +78,7 @@ func (c *Client) listContracts(ctx context.Context) (map[string]*contract, time.
 				tools[t.Name] = compile(t)
 			}
 		}
-		if page.NextCursor == nil || seen[*page.NextCursor] {
+		if c.last("tools/list", page.NextCursor) || seen[*page.NextCursor] {
 			return tools, expires, nil
 		}
 		seen[*page.NextCursor] = true

@@ -99,6 +99,8 @@ func (l *link) notification(n *rpc.Notification) {
 	if n.Method == "notifications/progress" {
 		l.report(n.Params, n.Sequence)
 	}
+	l.change(n)
+	l.unasked(n)
 	if l.cfg.Notification != nil {
 		l.cfg.Notification(n.Method, n.Params)
 	}
