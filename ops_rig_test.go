@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	modernEra    = "2026-07-28"
+	modernEra = "2026-07-28"
 	legacyEra = "2025-11-25"
 )
 

@@ -107,9 +107,13 @@ func TestOpLacking(t *testing.T) {
 		"unsubscribe":        func(ctx context.Context, c *m3.Client) error { return c.UnsubscribeResource(ctx, "test://doc", nil) },
 		"logging level":      func(ctx context.Context, c *m3.Client) error { return c.SetLoggingLevel(ctx, m3.LogInfo, nil) },
 		"roots list changed": func(ctx context.Context, c *m3.Client) error { return c.SendRootsListChanged(ctx) },
-		"progress":           func(ctx context.Context, c *m3.Client) error { return c.SendProgress(ctx, `"t"`, m3.Progress{Progress: 1}) },
-		"initialized":        func(ctx context.Context, c *m3.Client) error { return c.Notify(ctx, "notifications/initialized", nil, nil) },
-		"listen":             func(ctx context.Context, c *m3.Client) error { _, err := c.Listen(ctx, nil); return err },
+		"progress": func(ctx context.Context, c *m3.Client) error {
+			return c.SendProgress(ctx, `"t"`, m3.Progress{Progress: 1})
+		},
+		"initialized": func(ctx context.Context, c *m3.Client) error {
+			return c.Notify(ctx, "notifications/initialized", nil, nil)
+		},
+		"listen": func(ctx context.Context, c *m3.Client) error { _, err := c.Listen(ctx, nil); return err },
 		"log level of a call": func(ctx context.Context, c *m3.Client) error {
 			_, err := c.CallTool(ctx, "log", nil, &m3.CallOptions{LogLevel: m3.LogInfo})
 			return err
@@ -126,7 +130,7 @@ func TestOpLacking(t *testing.T) {
 		},
 	}
 	for protocol, lacking := range map[string][]string{
-		modernEra:       {"ping", "subscribe", "unsubscribe", "logging level", "roots list changed", "progress", "initialized", "a server's notification"},
+		modernEra:    {"ping", "subscribe", "unsubscribe", "logging level", "roots list changed", "progress", "initialized", "a server's notification"},
 		legacyEra:    {"listen", "log level of a call", "a server's notification"},
 		"2024-11-05": {"listen", "log level of a call", "context of a completion", "message in progress", "a server's notification"},
 	} {
@@ -335,7 +339,7 @@ func TestOpEmptyCursor(t *testing.T) {
 		cursors []string
 		codes   []string
 	}{
-		modernEra:       {2, []string{"none", `""`}, []string{}},
+		modernEra:    {2, []string{"none", `""`}, []string{}},
 		legacyEra:    {1, []string{"none"}, []string{"empty-cursor"}},
 		"2024-11-05": {1, []string{"none"}, []string{"empty-cursor"}},
 	} {
@@ -359,7 +363,9 @@ func TestOpEmptyCursor(t *testing.T) {
 func TestOpAllowClaimed(t *testing.T) {
 	t.Parallel()
 	answer := `{"resultType":"task","task":{"taskId":"t1","status":"working"}}`
-	server := bytesServer(func(m opsLine) []string { return []string{fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, answer)} })
+	server := bytesServer(func(m opsLine) []string {
+		return []string{fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, answer)}
+	})
 	c := openOps(t, server, &m3.DirectOptions{Protocol: modernEra, Extensions: map[string]any{"io.modelcontextprotocol/tasks": nil}})
 	res, err := c.CallTool(t.Context(), "slow", nil, &m3.CallOptions{AllowClaimed: true})
 	if err != nil || res.ResultType != "task" || string(res.Raw) != answer {

@@ -106,12 +106,16 @@ func (s *Subscription) Next(ctx context.Context) (*SubscriptionEvent, error) {
 	switch {
 	case err == nil:
 		return &SubscriptionEvent{Method: ch.Method, URI: ch.URI, Raw: ch.Params, Sequence: ch.Sequence}, nil
-	case errors.Is(err, io.EOF):
+	case err == io.EOF: // exactly: a connection that ended wraps it too
 		return nil, io.EOF
 	case errors.Is(err, mcp.ErrListeningClosed):
 		return nil, &Error{CodeText: "subscription_closed", Message: "next change: the subscription is closed", Err: ErrSubscriptionClosed}
 	}
-	return nil, s.client.listenError(ctx, "next change", 0, err)
+	err = s.client.listenError(ctx, "next change", 0, err)
+	if te := (*TransportError)(nil); errors.As(err, &te) && errors.Is(te.Err, io.EOF) {
+		te.Err = io.ErrUnexpectedEOF // io.EOF is the server's own end, and only that
+	}
+	return nil, err
 }
 
 // Close ends the subscription and tells the server. It is idempotent. The client's own Close ends it too.
