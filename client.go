@@ -58,7 +58,8 @@ func (c *Client) Initialization() Initialization {
 func (c *Client) Findings() []trace.Finding { return c.tape.Findings() }
 
 // Close ends the connection and the server's process, and finalizes the trace. It is idempotent; every caller gets the same
-// answer. A process that needs more than the end of its stdin is a finding, not an error.
+// answer. A process that needs more than the end of its stdin is a finding, not an error. Findings that DirectOptions.Strict makes
+// failures are a *[FindingsError].
 func (c *Client) Close() error { return c.end(nil) }
 
 // FinalTrace is the finalized trace; before Close the error is [ErrTraceNotFinalized].
@@ -110,7 +111,7 @@ func (c *Client) end(cause *stopCause) error {
 		}
 		outcome, reason := c.outcome(cause)
 		err := c.session.Close()
-		c.endErr = errors.Join(err, c.finish(outcome, reason))
+		c.endErr = errors.Join(err, c.finish(outcome, reason), c.strict())
 		c.mu.Lock()
 		c.closed = true
 		c.mu.Unlock()

@@ -45,6 +45,9 @@ type DirectOptions struct {
 	Notification func(method string, params trace.JSON)
 	// MaxFrame caps one frame, in bytes; a bigger one fails its call, and the session lives. 0: 64 MiB.
 	MaxFrame int64
+	// Strict makes findings of a severity and above failures, also one that comes after the last assertion, while the client closes: in m3test
+	// they fail the test, elsewhere [Client.Close] returns a *[FindingsError]. Zero: findings are only listed.
+	Strict Strictness
 	// Metadata is stored with the execution: finite scalars only.
 	Metadata map[string]any
 }
@@ -99,6 +102,9 @@ func (k *Kit) resolve(opts *DirectOptions) (DirectOptions, error) {
 		o.StartTimeout = defaultTimeout
 	}
 	if err := o.LogLevel.check("Direct"); err != nil {
+		return o, err
+	}
+	if err := o.Strict.check(); err != nil {
 		return o, err
 	}
 	o.Protocol = orElse(o.Protocol, k.cfg.Protocol)
@@ -161,6 +167,7 @@ type directSpec struct {
 	ListRoots       bool              `json:"list_roots,omitempty"`
 	Extensions      map[string]any    `json:"extensions,omitempty"`
 	LogLevel        LogLevel          `json:"log_level,omitempty"`
+	Strict          Strictness        `json:"strict,omitempty"`
 	Metadata        map[string]any    `json:"metadata,omitempty"`
 }
 
@@ -168,7 +175,7 @@ func (c *Client) spec(server Server) (trace.JSON, error) {
 	o := &c.opts
 	s := &directSpec{Kind: "direct", Server: c.server, Protocol: o.Protocol, ValidateSchemas: o.ValidateSchemas, TimeoutSeconds: o.Timeout.Seconds(),
 		StartSeconds: o.StartTimeout.Seconds(), Case: o.Case, Sampling: o.Sampling != nil, Roots: o.Roots, ListRoots: o.ListRoots != nil,
-		Extensions: o.Extensions, LogLevel: o.LogLevel, Metadata: o.Metadata}
+		Extensions: o.Extensions, LogLevel: o.LogLevel, Strict: o.Strict, Metadata: o.Metadata}
 	server.describe(s)
 	b, err := json.Marshal(s)
 	if err != nil {

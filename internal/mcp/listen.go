@@ -143,14 +143,16 @@ func shownTag(tag []byte) string {
 	return shorten(string(tag))
 }
 
-// end ends the subscription for its reader. The first reason counts.
-func (g *Listening) end(err error) {
+// end ends the subscription for its reader. The first reason counts; end reports whether err is it.
+func (g *Listening) end(err error) bool {
 	g.mu.Lock()
-	if g.err == nil {
+	first := g.err == nil
+	if first {
 		g.err = err
 	}
 	g.mu.Unlock()
 	g.signal()
+	return first
 }
 
 func (g *Listening) signal() {
@@ -204,15 +206,12 @@ func (g *Listening) take() (*Change, error) {
 
 // Close ends the subscription and tells the server. It is idempotent.
 func (g *Listening) Close() {
-	g.end(ErrListeningClosed)
-	select {
-	case <-g.done: // it has ended: there is nothing to cancel
-		return
-	default:
-	}
+	mine := g.end(ErrListeningClosed)
 	g.cancel()
 	<-g.done
-	g.link.cancel(g.id)
+	if mine { // else it has ended otherwise: there is nothing to cancel
+		g.link.cancel(g.id)
+	}
 }
 
 // tornDown is the server's notifications/cancelled: on stdio its way to end a subscription.
