@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -22,6 +23,15 @@ type Schemas struct {
 type version struct {
 	defs     map[string]*jsonschema.Schema
 	byMethod map[string]string // method → definition
+	client   []string          // definitions of what clients send: the members of ClientRequest and ClientNotification
+}
+
+// ClientDefinitions names the definitions of everything that a client may send in a version, but for its answers.
+func (s *Schemas) ClientDefinitions(protocol string) []string {
+	if v := s.versions[protocol]; v != nil {
+		return slices.Clone(v.client)
+	}
+	return nil
 }
 
 // ErrMissing is returned by Load where the schemas are not there.
@@ -105,7 +115,25 @@ func compile(name string, b []byte) (*version, error) {
 			v.byMethod[m] = def // ClientNotification of 2026-07-28 is an alias
 		}
 	}
+	for _, union := range []string{"ClientRequest", "ClientNotification"} {
+		v.client = append(v.client, v.union(defs[union])...)
+	}
 	return v, nil
+}
+
+// union lists the members of a union: its anyOf, or, where there is one member only, that one.
+func (v *version) union(def any) []string {
+	schema, _ := def.(map[string]any)
+	list, _ := schema["anyOf"].([]any)
+	if one := v.byMethod[methodOf(def)]; one != "" {
+		return []string{one}
+	}
+	var names []string
+	for _, e := range list {
+		ref, _ := e.(map[string]any)["$ref"].(string)
+		names = append(names, ref[strings.LastIndexByte(ref, '/')+1:])
+	}
+	return names
 }
 
 func methodOf(def any) string {
