@@ -12,6 +12,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/m3-go/m3/internal/conformance"
 )
 
 // asM3 makes the test binary m3 itself, for the tests that need a real process outside a script.
@@ -30,7 +32,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asM3) != "" {
 		main()
 	}
-	testscript.Main(m, map[string]func(){
+	testscript.Main(conformance.Wrap(m), map[string]func(){
 		"m3":         main,
 		"mcpserver":  serve,
 		"mcpbanner":  func() { fmt.Println("Shipping server 1.2 listening"); serve() },
