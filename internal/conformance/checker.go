@@ -81,6 +81,8 @@ func (c *Checker) Event(owner any, ev *trace.Event) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.schemas.mu.Lock()
+	defer c.schemas.mu.Unlock()
 	key := connKey{owner, ev.ConnectionID}
 	k := c.conns[key]
 	if k == nil {

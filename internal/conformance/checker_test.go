@@ -205,7 +205,7 @@ func TestMutants(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c = New(&Schemas{map[string]*version{"2025-11-25": loose}}, false)
+	c = New(&Schemas{versions: map[string]*version{"2025-11-25": loose}}, false)
 	talk(initOld + `> {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"t"}}`).play(c)
 	if ps := c.Problems(); len(ps) < 2 || !strings.Contains(ps[0].Text, "accepts a mutant") {
 		t.Errorf("%v", ps)
@@ -269,3 +269,34 @@ type discard struct{}
 
 func (discard) AppendEvent(int64, trace.Kind, []byte) error { return nil }
 func (discard) PutBlob(string, []byte) error                { return nil }
+
+// TestChild: what a process sends that the tests start is checked too.
+func TestChild(t *testing.T) {
+	s := schemas(t)
+	followed, err := follow(s.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer followed.remove()
+	record := func(body string) {
+		evidence.NewTape("x", discard{}, nil, nil).Record(&trace.Event{Kind: trace.KindMCPRequest, Server: "s", Source: trace.Source{Source: "mcp"},
+			Frame: &trace.Frame{Direction: trace.ClientToServer, Framing: trace.FramingLine, Bytes: []byte(body + "\n")}})
+	}
+	var out bytes.Buffer
+	if code := followed.report(&out, nil); code != 0 || out.Len() != 0 {
+		t.Errorf("without a child: code %d, printed %s", code, &out)
+	}
+	Child() // this process plays one
+	defer func() { evidence.Watch(func(*evidence.Tape, *trace.Event) {})() }()
+	record(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"m3","version":"1"}}}`)
+	if code := followed.report(&out, nil); code != 0 || !strings.Contains(out.String(), "1 child") {
+		t.Errorf("code %d, printed %s", code, &out)
+	}
+	record(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{}}}`)
+	if code := followed.report(&out, nil); code != 1 || !strings.Contains(out.String(), "clientInfo") {
+		t.Errorf("code %d, printed %s", code, &out)
+	}
+	if code := followed.report(&out, []Excuse{{Contains: "clientInfo", Why: "on purpose"}}); code != 0 {
+		t.Errorf("excused: code %d", code)
+	}
+}

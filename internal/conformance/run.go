@@ -47,11 +47,17 @@ func run(m interface{ Run() int }, w io.Writer, excuses []Excuse) int {
 		fmt.Fprintf(w, "wire conformance: %v\n", err)
 		return 1
 	}
+	followed, err := follow(s.dir)
+	if err != nil {
+		fmt.Fprintf(w, "wire conformance: %v\n", err)
+		return 1
+	}
+	defer followed.remove()
 	c := New(s, false)
 	stop := evidence.Watch(func(owner *evidence.Tape, ev *trace.Event) { c.Event(owner, ev) })
 	code := m.Run()
 	stop()
-	return max(code, c.report(w, excuses))
+	return max(code, c.report(w, excuses), followed.report(w, excuses))
 }
 
 // report prints what was found, and how much was looked at.

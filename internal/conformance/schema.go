@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
@@ -16,14 +17,19 @@ import (
 
 // Schemas are the official schemas of all protocol versions.
 type Schemas struct {
+	mu       sync.Mutex // held while definitions are compiled and used
+	dir      string
 	versions map[string]*version
 }
 
-// version is one schema: its definitions, and which of them belongs to a method.
+// version is one schema: its definitions, each compiled when it is first needed, and which of them belongs to a method. It is not for several
+// goroutines at once.
 type version struct {
-	defs     map[string]*jsonschema.Schema
-	byMethod map[string]string // method → definition
-	client   []string          // definitions of what clients send: the members of ClientRequest and ClientNotification
+	compiler *jsonschema.Compiler
+	at       string                        // where the definitions stand, with a slash at the end
+	defs     map[string]*jsonschema.Schema // nil until it is compiled
+	byMethod map[string]string             // method → definition
+	client   []string                      // definitions of what clients send: the members of ClientRequest and ClientNotification
 }
 
 // ClientDefinitions names the definitions of everything that a client may send in a version, but for its answers.
@@ -48,7 +54,7 @@ func Load() (*Schemas, error) {
 
 // LoadDir reads the schemas from a directory: one file a version, named by it.
 func LoadDir(dir string) (*Schemas, error) {
-	s := &Schemas{versions: map[string]*version{}}
+	s := &Schemas{dir: dir, versions: map[string]*version{}}
 	for _, v := range mcp.Versions {
 		b, err := os.ReadFile(filepath.Join(dir, v+".json"))
 		if errors.Is(err, os.ErrNotExist) {
@@ -106,11 +112,9 @@ func compile(name string, b []byte) (*version, error) {
 	if err := c.AddResource(url, doc); err != nil {
 		return nil, err
 	}
-	v := &version{defs: map[string]*jsonschema.Schema{}, byMethod: map[string]string{}}
+	v := &version{compiler: c, at: url + "#/" + key + "/", defs: map[string]*jsonschema.Schema{}, byMethod: map[string]string{}}
 	for def, schema := range defs {
-		if v.defs[def], err = c.Compile(url + "#/" + key + "/" + def); err != nil {
-			return nil, err
-		}
+		v.defs[def] = nil
 		if m := methodOf(schema); m != "" && (strings.HasSuffix(def, "Request") || strings.HasSuffix(def, "Notification")) && !strings.HasPrefix(def, "Client") {
 			v.byMethod[m] = def // ClientNotification of 2026-07-28 is an alias
 		}
@@ -157,9 +161,11 @@ func (v *version) envelope(m *message) string {
 	return v.first("JSONRPCResultResponse", "JSONRPCResponse")
 }
 
+func (v *version) has(def string) bool { _, ok := v.defs[def]; return ok }
+
 func (v *version) first(names ...string) string {
 	for _, n := range names {
-		if v.defs[n] != nil {
+		if v.has(n) {
 			return n
 		}
 	}
@@ -173,7 +179,7 @@ func (v *version) result(method string, result map[string]any) string {
 	switch {
 	case !known:
 		return ""
-	case v.defs["InputRequiredResult"] == nil, !typed, kind == mcp.ResultComplete:
+	case !v.has("InputRequiredResult"), !typed, kind == mcp.ResultComplete:
 		return v.first(strings.TrimSuffix(request, "Request")+"Result", "EmptyResult")
 	case kind == mcp.ResultInputRequired:
 		return "InputRequiredResult"
@@ -183,12 +189,18 @@ func (v *version) result(method string, result map[string]any) string {
 
 // validate checks a value by a definition. The error is on one line.
 func (v *version) validate(def string, value any) error {
-	schema := v.defs[def]
-	if schema == nil {
+	schema, ok := v.defs[def]
+	if !ok {
 		return fmt.Errorf("there is no definition %q", def)
 	}
-	err := schema.Validate(value)
-	if err == nil {
+	var err error
+	if schema == nil {
+		if schema, err = v.compiler.Compile(v.at + def); err != nil {
+			return fmt.Errorf("the definition cannot be compiled: %w", err)
+		}
+		v.defs[def] = schema
+	}
+	if err = schema.Validate(value); err == nil {
 		return nil
 	}
 	return errors.New(strings.Join(strings.Fields(err.Error()), " "))
