@@ -1,5 +1,7 @@
 package m3_test
 
+//lint:file-ignore SA1019 What a later version deprecates is what these tests are about.
+
 import (
 	"bufio"
 	"context"
