@@ -80,6 +80,9 @@ func (k *Kit) Direct(ctx context.Context, server Server, opts *DirectOptions) (*
 		return nil, err
 	}
 	if err := c.open(ctx, server); err != nil {
+		if c.session != nil {
+			_ = c.Close() // it opened, and then a setting was refused: why there is no client is the one to tell
+		}
 		k.forget(c)
 		return nil, err
 	}

@@ -56,7 +56,6 @@ func (c *Client) startLogging(ctx context.Context) error {
 		return nil
 	}
 	if err := c.SetLoggingLevel(ctx, c.opts.LogLevel, nil); err != nil {
-		_ = c.Close() // why there is no client is the one to tell
 		return fmt.Errorf("DirectOptions.LogLevel: %w", err)
 	}
 	return nil
