@@ -120,7 +120,7 @@ func (l *link) change(n *rpc.Notification) {
 	switch {
 	case tag == nil && !isChange(n.Method):
 	case !isChange(n.Method):
-		l.findChange(n, "subscription-misplaced", "the server sent "+n.Method+" with the tag of a subscription; only changes belong to one")
+		l.at(n).find("subscription-misplaced", trace.SeverityError, "the server sent "+n.Method+" with the tag of a subscription; only changes belong to one")
 	default:
 		if g := l.subscription(n, tag); g != nil {
 			g.receive(n)
@@ -128,8 +128,17 @@ func (l *link) change(n *rpc.Notification) {
 	}
 }
 
-func (l *link) findChange(n *rpc.Notification, code, msg string) {
-	l.find(trace.Finding{Code: code, Severity: trace.SeverityError, Message: msg, Sequence: n.Sequence, Offset: -1, Clause: clauseListen})
+// spot is a message of a subscription that something is wrong with.
+type spot struct {
+	link     *link
+	sequence int64
+	id       trace.RPCID
+}
+
+func (l *link) at(n *rpc.Notification) spot { return spot{link: l, sequence: n.Sequence} }
+
+func (s spot) find(code string, sev trace.Severity, msg string) {
+	s.link.find(trace.Finding{Code: code, Severity: sev, Message: msg, Sequence: s.sequence, Offset: -1, RPCID: s.id, Clause: clauseListen})
 }
 
 // subscription finds the subscription of a change and names what is wrong with its tag.
@@ -140,15 +149,15 @@ func (l *link) subscription(n *rpc.Notification, tag []byte) *Listening {
 		if g != nil {
 			taken = "; it was taken for the only one that is open, " + string(g.id)
 		}
-		l.findChange(n, "subscription-untagged", n.Method+" names no subscription"+taken)
+		l.at(n).find("subscription-untagged", trace.SeverityError, n.Method+" names no subscription"+taken)
 		return g
 	}
 	g, otherType, past := l.listenings.byTag(trace.RPCID(tag))
 	switch {
 	case otherType:
-		l.findChange(n, "subscription-id-type", "the subscription "+string(g.id)+" is named "+shorten(string(tag))+": its id changed its JSON type")
+		l.at(n).find("subscription-id-type", trace.SeverityError, "the subscription "+string(g.id)+" is named "+shorten(string(tag))+": its id changed its JSON type")
 	case g == nil && !past: // a change that was under way when its subscription ended is nobody's fault
-		l.findChange(n, "subscription-unknown", n.Method+" names the subscription "+shorten(string(tag))+", which was never opened")
+		l.at(n).find("subscription-unknown", trace.SeverityError, n.Method+" names the subscription "+shorten(string(tag))+", which was never opened")
 	}
 	return g
 }
@@ -159,9 +168,9 @@ func (l *link) serverCancelled(n *rpc.Notification) {
 	g, otherType, past := l.listenings.byTag(id)
 	switch {
 	case otherType:
-		l.findChange(n, "subscription-id-type", "the server cancels the subscription "+string(g.id)+" as "+shorten(string(id))+": its id changed its JSON type")
+		l.at(n).find("subscription-id-type", trace.SeverityError, "the server cancels the subscription "+string(g.id)+" as "+shorten(string(id))+": its id changed its JSON type")
 	case g == nil && !past:
-		l.findChange(n, "server-cancelled", "the server sent notifications/cancelled for "+shorten(string(id))+"; it may only end subscriptions by it")
+		l.at(n).find("server-cancelled", trace.SeverityError, "the server sent notifications/cancelled for "+shorten(string(id))+"; it may only end subscriptions by it")
 	}
 	if g != nil {
 		g.tornDown()
@@ -179,9 +188,9 @@ func (g *Listening) receive(n *rpc.Notification) {
 	g.mu.Unlock()
 	switch {
 	case !acked:
-		g.link.findChange(n, "subscription-not-acknowledged", "the server sent "+n.Method+" on the subscription "+string(g.id)+" before it acknowledged it")
+		g.link.at(n).find("subscription-not-acknowledged", trace.SeverityError, "the server sent "+n.Method+" on the subscription "+string(g.id)+" before it acknowledged it")
 	case !agreed.wants(n.Method):
-		g.link.findChange(n, "subscription-not-requested", "the server sent "+n.Method+" on the subscription "+string(g.id)+", which does not ask for it")
+		g.link.at(n).find("subscription-not-requested", trace.SeverityError, "the server sent "+n.Method+" on the subscription "+string(g.id)+", which does not ask for it")
 	}
 	c := Change{Method: n.Method, Params: append(trace.JSON(nil), n.Params...), Sequence: n.Sequence}
 	c.URI, _ = textMember(n.Params, "uri")
@@ -192,10 +201,10 @@ func (g *Listening) acknowledged(n *rpc.Notification) {
 	var agreed Filter
 	raw := member(n.Params, "notifications")
 	if raw == nil || json.Unmarshal(raw, &agreed) != nil {
-		g.link.findChange(n, "subscription-ack-invalid", "the acknowledgement of the subscription "+string(g.id)+" does not say what was agreed to")
+		g.link.at(n).find("subscription-ack-invalid", trace.SeverityError, "the acknowledgement of the subscription "+string(g.id)+" does not say what was agreed to")
 		agreed = g.want
 	} else if !agreed.within(&g.want) {
-		g.link.findChange(n, "subscription-ack-invalid", "the acknowledgement of the subscription "+string(g.id)+" agrees to more than was asked for")
+		g.link.at(n).find("subscription-ack-invalid", trace.SeverityError, "the acknowledgement of the subscription "+string(g.id)+" agrees to more than was asked for")
 	}
 	g.mu.Lock()
 	twice := g.acked
@@ -204,7 +213,7 @@ func (g *Listening) acknowledged(n *rpc.Notification) {
 	}
 	g.mu.Unlock()
 	if twice {
-		g.link.findChange(n, "subscription-ack-twice", "the subscription "+string(g.id)+" was acknowledged twice")
+		g.link.at(n).find("subscription-ack-twice", trace.SeverityError, "the subscription "+string(g.id)+" was acknowledged twice")
 		return
 	}
 	close(g.ack)

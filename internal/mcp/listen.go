@@ -119,20 +119,18 @@ func (g *Listening) run(ctx context.Context, params []byte) {
 
 // checkEnd looks at the result with which a server ends a subscription.
 func (g *Listening) checkEnd(resp *rpc.Response) {
-	at := func(code, msg string) {
-		g.link.find(trace.Finding{Code: code, Severity: trace.SeverityError, Message: msg, Sequence: resp.Received, Offset: -1, RPCID: g.id, Clause: clauseListen})
-	}
-	if code, _, msg := checkResultType(methodListen, resp.Result); code != "" {
-		at(code, msg)
+	at := spot{g.link, resp.Received, g.id}
+	if code, sev, msg := checkResultType(methodListen, resp.Result); code != "" {
+		at.find(code, sev, msg)
 	}
 	if tag := subscriptionTag(resp.Result); string(tag) != string(g.id) {
-		at("subscription-id", "the result that ends the subscription "+string(g.id)+" names the subscription "+shownTag(tag))
+		at.find("subscription-id", trace.SeverityError, "the result that ends the subscription "+string(g.id)+" names the subscription "+shownTag(tag))
 	}
 	g.mu.Lock()
 	acked := g.acked
 	g.mu.Unlock()
 	if !acked {
-		at("subscription-not-acknowledged", "the subscription "+string(g.id)+" ended without having been acknowledged")
+		at.find("subscription-not-acknowledged", trace.SeverityError, "the subscription "+string(g.id)+" ended without having been acknowledged")
 	}
 }
 

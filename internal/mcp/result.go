@@ -12,8 +12,6 @@ const (
 	ResultInputRequired = "input_required"
 )
 
-const codeUnknownType = "result-type-unknown"
-
 // ResultType returns what kind of result it is: "complete" when the member is absent, as older servers leave it, "input_required" when the
 // operation waits for input, else the server's own word. A resultType that is no string is returned as its JSON text, which is no known
 // type. The result is scanned, not decoded.
@@ -53,7 +51,7 @@ func checkResultType(method string, result []byte) (code string, sev trace.Sever
 	case kind == ResultComplete:
 		return "", "", ""
 	case kind != ResultInputRequired:
-		return codeUnknownType, trace.SeverityWarning, "the result of " + method + " has the unknown resultType " + quote(kind)
+		return "result-type-unknown", trace.SeverityWarning, "the result of " + method + " has the unknown resultType " + quote(kind)
 	case !pausable(method):
 		return "input-required-misplaced", trace.SeverityError, "the result of " + method + " asks for input; only tools/call, prompts/get and resources/read may"
 	case member(result, "inputRequests") == nil && member(result, "requestState") == nil:

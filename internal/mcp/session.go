@@ -177,7 +177,7 @@ func (s *Session) check(op *Op, resp *rpc.Response) {
 	if resp.Error != nil || s.info.Legacy {
 		return
 	}
-	if code, sev, msg := checkResultType(op.Method, resp.Result); code != "" && !(op.Claimed && code == codeUnknownType) {
+	if code, sev, msg := checkResultType(op.Method, resp.Result); code != "" && !(op.Claimed && code == "result-type-unknown") {
 		s.link.find(trace.Finding{Code: code, Severity: sev, Message: msg, Sequence: resp.Received, Offset: -1, RPCID: resp.ID})
 	}
 }
