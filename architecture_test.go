@@ -44,7 +44,7 @@ var rooms = [][]string{
 }
 
 // suites may import downwards: they exercise a seam.
-var suites = []string{"store/storetest", "internal/wiretest"}
+var suites = []string{"store/storetest", "internal/wiretest", "internal/conformance"}
 
 type goPackage struct {
 	ImportPath string

@@ -29,8 +29,11 @@ type Client struct {
 	session *mcp.Session
 	dialer  *dialer
 
+	extensions trace.JSON // what is declared of them
+
 	catalogue catalogue // for ValidateSchemas
 	callbacks callbacks // Log and Notification
+	mirror    mirror    // for the headers of 2026-07-28
 
 	endOnce sync.Once
 	endErr  error
@@ -60,7 +63,8 @@ func (c *Client) Initialization() Initialization {
 func (c *Client) Findings() []trace.Finding { return c.tape.Findings() }
 
 // Close ends the connection and the server's process, and finalizes the trace. It is idempotent; every caller gets the same
-// answer. A process that needs more than the end of its stdin is a finding, not an error.
+// answer. A process that needs more than the end of its stdin is a finding, not an error. Findings that DirectOptions.Strict makes
+// failures are a *[FindingsError].
 func (c *Client) Close() error { return c.end(nil) }
 
 // FinalTrace is the finalized trace; before Close the error is [ErrTraceNotFinalized].
@@ -134,7 +138,7 @@ func (c *Client) end(cause *stopCause) error {
 		outcome, reason := c.outcome(cause)
 		err := c.session.Close()
 		c.callbacks.settle()
-		c.endErr = errors.Join(err, c.finish(outcome, reason), c.callbacks.err())
+		c.endErr = errors.Join(err, c.finish(outcome, reason), c.callbacks.err(), c.strict())
 		c.mu.Lock()
 		c.closed = true
 		c.mu.Unlock()
@@ -206,15 +210,17 @@ func (c *Client) find(s trace.Severity, code, message, clause string) {
 func (c *Client) mcpConfig(d *dialer) *mcp.Config {
 	o := &c.opts
 	return &mcp.Config{Protocol: o.Protocol, Legacy: o.Protocol == "" && c.kit.isLegacy(d.key()), ClientName: "m3", ClientVersion: Version,
-		Capabilities: mcp.Capabilities{Sampling: o.Sampling != nil, Roots: o.Roots != nil},
+		Capabilities: mcp.Capabilities{Sampling: o.Sampling != nil, Roots: o.offersRoots(), RootsListChanged: o.ListRoots != nil, Extensions: c.extensions},
+		LogLevel:     string(o.LogLevel),
 		Tape:         c.tape, Server: c.server, Dial: d.dial, Request: c.serveRequest, Notification: c.notified, StartTimeout: o.StartTimeout}
 }
 
 // serveRequest answers the server's requests while calls of ours are pending.
 func (c *Client) serveRequest(ctx context.Context, method string, params trace.JSON) (any, *rpc.ErrorObject, bool) {
 	switch {
-	case method == "roots/list" && c.opts.Roots != nil:
-		return map[string]any{"roots": c.opts.Roots}, nil, true
+	case method == "roots/list" && c.opts.offersRoots():
+		result, e := c.roots(ctx)
+		return result, e, true
 	case method == "sampling/createMessage" && c.opts.Sampling != nil:
 		result, err := sample(ctx, c.opts.Sampling, params)
 		if err != nil {
@@ -231,17 +237,9 @@ func (c *Client) serveRequest(ctx context.Context, method string, params trace.J
 
 // call performs one operation and maps every failure to a public error.
 func (c *Client) call(ctx context.Context, operation string, op *mcp.Op, timeout time.Duration) (*rpc.Response, error) {
-	if err := c.usable(operation); err != nil {
+	timeout, err := c.ready(operation, op.Method, timeout)
+	if err != nil {
 		return nil, err
-	}
-	if timeout < 0 {
-		return nil, validationf("%s: the timeout is negative", operation)
-	}
-	if timeout == 0 {
-		timeout = c.opts.Timeout
-	}
-	if !mcp.Supports(c.session.Protocol(), op.Method) {
-		return nil, &UnsupportedError{Message: fmt.Sprintf("%s: protocol %s has no %s", operation, c.session.Protocol(), op.Method), Details: map[string]any{"operation": operation, "feature": op.Method}}
 	}
 	bounded, cancel := context.WithTimeoutCause(ctx, timeout, errOperationDeadline)
 	defer cancel()
@@ -254,6 +252,23 @@ func (c *Client) call(ctx context.Context, operation string, op *mcp.Op, timeout
 		return nil, remoteError(c.kit.redactor, operation, "call", res.Error)
 	}
 	return res, nil
+}
+
+// ready checks what must hold before anything is sent, and returns the timeout that holds.
+func (c *Client) ready(operation, method string, timeout time.Duration) (time.Duration, error) {
+	if err := c.usable(operation); err != nil {
+		return 0, err
+	}
+	if timeout < 0 {
+		return 0, validationf("%s: the timeout is negative", operation)
+	}
+	if timeout == 0 {
+		timeout = c.opts.Timeout
+	}
+	if !mcp.Supports(c.session.Protocol(), method) {
+		return 0, c.lacks(operation, method)
+	}
+	return timeout, nil
 }
 
 var errOperationDeadline = errors.New("operation deadline")

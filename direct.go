@@ -32,6 +32,13 @@ type DirectOptions struct {
 	Sampling func(ctx context.Context, r *SamplingRequest) (*SamplingResult, error)
 	// Roots are offered to the server. Nil: the capability is not declared; empty: declared, with none.
 	Roots []Root
+	// ListRoots answers the server's roots/list instead of Roots, and declares that the list may change: see [Client.SendRootsListChanged].
+	ListRoots func(ctx context.Context) ([]Root, error)
+	// Extensions are declared to the server (from 2026-07-28 on): the settings of each by its identifier; nil settings are empty ones.
+	Extensions map[string]any
+	// LogLevel asks for log messages of the level and above: with every request on 2026-07-28, by logging/setLevel after the handshake
+	// before, and then a server that refuses it is an error. Empty: nothing is asked for.
+	LogLevel LogLevel
 	// Log receives the server's log notifications, in order, on a goroutine of its own: it may use the client. A call returns after the callbacks for what
 	// came before its answer, unless they take more than 0.1 s. A panic in it is an error of Close.
 	Log func(LogMessage)
@@ -39,6 +46,9 @@ type DirectOptions struct {
 	Notification func(method string, params trace.JSON)
 	// MaxFrame caps one frame, in bytes; a bigger one fails its call, and the session lives. 0: 64 MiB.
 	MaxFrame int64
+	// Strict makes findings of a severity and above failures, also one that comes after the last assertion, while the client closes: in m3test
+	// they fail the test, elsewhere [Client.Close] returns a *[FindingsError]. Zero: findings are only listed.
+	Strict Strictness
 	// Metadata is stored with the execution: finite scalars only.
 	Metadata map[string]any
 }
@@ -62,10 +72,15 @@ func (k *Kit) Direct(ctx context.Context, server Server, opts *DirectOptions) (*
 	if err != nil {
 		return nil, err
 	}
+	extensions, err := encodeExtensions(o.Extensions)
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	c := &Client{kit: k, server: server.ServerName(), opts: o, abort: cancel, opened: make(chan struct{}),
-		catalogue: catalogue{listing: make(chan struct{}, 1)}}
+		extensions: extensions,
+		catalogue:  catalogue{listing: make(chan struct{}, 1)}}
 	if err := k.register(c); err != nil {
 		return nil, err
 	}
@@ -79,6 +94,9 @@ func (k *Kit) Direct(ctx context.Context, server Server, opts *DirectOptions) (*
 	}
 	close(c.opened)
 	if err != nil {
+		if cause == nil && c.session != nil {
+			_ = c.Close() // it opened, and then a setting was refused: why there is no client is the one to tell
+		}
 		k.forget(c)
 		return nil, err
 	}
@@ -99,6 +117,12 @@ func (k *Kit) resolve(opts *DirectOptions) (DirectOptions, error) {
 	}
 	if o.StartTimeout == 0 {
 		o.StartTimeout = defaultTimeout
+	}
+	if err := o.LogLevel.check("Direct"); err != nil {
+		return o, err
+	}
+	if err := o.Strict.check(); err != nil {
+		return o, err
 	}
 	o.Protocol = orElse(o.Protocol, k.cfg.Protocol)
 	if err := checkProtocol(o.Protocol); err != nil {
@@ -157,13 +181,18 @@ type directSpec struct {
 	Case            string            `json:"case_id,omitempty"`
 	Sampling        bool              `json:"sampling"`
 	Roots           []Root            `json:"roots,omitempty"`
+	ListRoots       bool              `json:"list_roots,omitempty"`
+	Extensions      map[string]any    `json:"extensions,omitempty"`
+	LogLevel        LogLevel          `json:"log_level,omitempty"`
+	Strict          Strictness        `json:"strict,omitempty"`
 	Metadata        map[string]any    `json:"metadata,omitempty"`
 }
 
 func (c *Client) spec(server Server) (trace.JSON, error) {
 	o := &c.opts
 	s := &directSpec{Kind: "direct", Server: c.server, Protocol: o.Protocol, ValidateSchemas: o.ValidateSchemas, TimeoutSeconds: o.Timeout.Seconds(),
-		StartSeconds: o.StartTimeout.Seconds(), Case: o.Case, Sampling: o.Sampling != nil, Roots: o.Roots, Metadata: o.Metadata}
+		StartSeconds: o.StartTimeout.Seconds(), Case: o.Case, Sampling: o.Sampling != nil, Roots: o.Roots, ListRoots: o.ListRoots != nil,
+		Extensions: o.Extensions, LogLevel: o.LogLevel, Strict: o.Strict, Metadata: o.Metadata}
 	server.describe(s)
 	refs := s.Secrets
 	s.Secrets = nil
@@ -215,7 +244,10 @@ func (c *Client) open(ctx context.Context, server Server) error {
 	if c.opts.Protocol == "" && session.Info().Legacy {
 		c.kit.rememberLegacy(d.key())
 	}
-	return nil
+	if c.opts.Notification != nil || c.opts.Log != nil {
+		session.OpenStream(ctx) // where an HTTP server of the legacy eras sends what no request is about
+	}
+	return c.startLogging(ctx)
 }
 
 var errStartDeadline = errors.New("start deadline")

@@ -40,6 +40,8 @@ type Config struct {
 	OnSecret func(variable string)
 	// OnExecution, if set, is told of every execution as it begins.
 	OnExecution func(id trace.ExecutionID)
+	// OnFindings, if set, is told of what DirectOptions.Strict makes a failure, once a client, as the client closes. m3test sets it.
+	OnFindings func(err *FindingsError)
 }
 
 // Kit is the outer runtime and the boundary of clean-up: every client opened with it is closed by it. It may be used from

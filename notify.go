@@ -90,6 +90,7 @@ func (k *callbacks) err() error {
 func (c *Client) notified(method string, params trace.JSON) {
 	if method == "notifications/tools/list_changed" {
 		c.catalogue.invalidate()
+		c.mirror.forget()
 	}
 	log := c.opts.Log
 	if method != "notifications/message" {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/m3-go/m3/internal/mcp"
+	"github.com/m3-go/m3/internal/rpc"
 	"github.com/m3-go/m3/trace"
 )
 
@@ -21,6 +23,15 @@ type CallOptions struct {
 	Progress func(Progress)
 	// Meta goes out as _meta, beside what the protocol itself puts there.
 	Meta map[string]any
+	// LogLevel asks the server for the log messages of this operation, at the level and above (2026-07-28; before, there is
+	// [Client.SetLoggingLevel], and this is an *UnsupportedError). Empty: the client's.
+	LogLevel LogLevel
+	// Header is added to the operation's HTTP request. A name that m3 sets itself (Mcp-Name, Mcp-Param-…) is replaced; without values it is left
+	// out. Other transports have no headers.
+	Header http.Header
+	// AllowClaimed returns a tool's result of a type that only an extension defines (a task, for example) as it is: ToolCallResult.ResultType names
+	// it and Raw holds it. Default false: it is an *UnsupportedError. Tools only.
+	AllowClaimed bool
 }
 
 // ListOptions configure one page of a list. Nil asks for the first.
@@ -51,10 +62,12 @@ func (c *Client) CallTool(ctx context.Context, name string, args any, opts *Call
 			return nil, err
 		}
 	}
-	op := opts.op("tools/call", &mcp.Target{Name: name, Arguments: trace.JSON(arguments)})
-	res, err := c.call(ctx, operation, op, opts.timeout())
+	res, err := c.callTool(ctx, operation, name, arguments, opts)
 	if err != nil {
 		return nil, err
+	}
+	if opts.claimed(res.Result) {
+		return claimedResult(res.Result, res.Sent), nil
 	}
 	if err := complete(operation, res.Result); err != nil {
 		return nil, err
@@ -68,6 +81,29 @@ func (c *Client) CallTool(ctx context.Context, name string, args any, opts *Call
 		return result, c.validateResult(ctx, name, began, result)
 	}
 	return result, nil
+}
+
+// callTool sends the call. A server that refuses its headers may have changed its tools: then it is sent once more, with those it should have.
+func (c *Client) callTool(ctx context.Context, operation, name string, arguments []byte, opts *CallOptions) (*rpc.Response, error) {
+	if err := c.usable(operation); err != nil {
+		return nil, err
+	}
+	if err := c.checkLogLevel(operation, opts); err != nil {
+		return nil, err
+	}
+	op := opts.op("tools/call", &mcp.Target{Name: name, Arguments: trace.JSON(arguments)})
+	own := op.Header
+	made := c.mirror.headers(ctx, c, name, arguments)
+	op.Header = withHeader(made, own)
+	res, err := c.call(ctx, operation, op, opts.timeout())
+	if err == nil {
+		return res, nil
+	}
+	if now, changed := c.mirror.mismatch(ctx, c, err, name, arguments, made); changed {
+		op.Header = withHeader(now, own)
+		return c.call(ctx, operation, op, opts.timeout())
+	}
+	return nil, err
 }
 
 func encodeArguments(operation string, args any) (json.RawMessage, error) {
@@ -102,6 +138,9 @@ func (c *Client) ReadResource(ctx context.Context, uri string, opts *CallOptions
 		return nil, validationf("ReadResource: the URI is empty")
 	}
 	operation := "read " + uri
+	if err := c.checkLogLevel(operation, opts); err != nil {
+		return nil, err
+	}
 	op := opts.op("resources/read", &mcp.Target{URI: uri})
 	res, err := c.call(ctx, operation, op, opts.timeout())
 	if err != nil {
@@ -120,6 +159,9 @@ func (c *Client) GetPrompt(ctx context.Context, name string, args map[string]str
 	target := &mcp.Target{Name: name}
 	if args != nil {
 		target.Arguments, _ = json.Marshal(args) // text only: cannot fail
+	}
+	if err := c.checkLogLevel(operation, opts); err != nil {
+		return nil, err
 	}
 	op := opts.op("prompts/get", target)
 	res, err := c.call(ctx, operation, op, opts.timeout())
@@ -188,7 +230,27 @@ func listPage[T any](ctx context.Context, c *Client, method, member string, opts
 	if err := complete(method, res.Result); err != nil {
 		return nil, err
 	}
-	return decodePage[T](method, member, res.Result)
+	page, err := decodePage[T](method, member, res.Result)
+	if err != nil {
+		return nil, err
+	}
+	if tools, ok := any(page.Items).([]ToolInfo); ok {
+		c.mirror.learn(c, tools, res.Received)
+	}
+	return page, nil
+}
+
+// last reports whether a page is the last. Only the absence of a cursor says so in 2026-07-28, where an empty one is as good as any. Before,
+// nothing was said of empty ones, and servers mean the end by them: asked with it, they begin again.
+func (c *Client) last(method string, next *string) bool {
+	if next == nil {
+		return true
+	}
+	if *next != "" || c.session.Modern() {
+		return false
+	}
+	c.find(trace.SeverityWarning, "empty-cursor", method+": the cursor to the next page is empty; it was taken as the end of the list, which a missing one says", "server/utilities/pagination")
+	return true
 }
 
 // maxPages stops a server whose cursors never end nor repeat.
@@ -219,7 +281,7 @@ func eachPage[T any](ctx context.Context, c *Client, method, member string, opts
 			return err
 		}
 		f(p)
-		if p.NextCursor == nil {
+		if c.last(method, p.NextCursor) {
 			return nil
 		}
 		if seen[*p.NextCursor] {
@@ -238,7 +300,7 @@ func (o *CallOptions) op(method string, params any) *mcp.Op {
 	if o == nil {
 		return op
 	}
-	op.Meta = o.Meta
+	op.Meta, op.Header, op.Claimed = o.logMeta(), o.Header, o.AllowClaimed
 	if f := o.Progress; f != nil {
 		op.Progress = func(p mcp.Progress) { f(Progress{Progress: p.Progress, Total: p.Total, Message: p.Message}) }
 	}

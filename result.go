@@ -19,6 +19,8 @@ type ToolCallResult struct {
 	StructuredContent trace.JSON
 	// IsError says that the tool reported failure.
 	IsError bool
+	// ResultType is the type of a result that an extension claims (see CallOptions.AllowClaimed); empty for every other.
+	ResultType string
 	// Raw is the whole result as it stood on the wire.
 	Raw trace.JSON
 	// Sequence is the event of the request in the client's trace.
@@ -124,7 +126,8 @@ type ToolInfo struct {
 	OutputSchema trace.JSON `json:"outputSchema"` // nil when the tool states none
 	Annotations  trace.JSON `json:"annotations"`
 	Raw          trace.JSON `json:"-"`
-	// Malformed says what is wrong with an item that could not be read as a tool; the other items stay usable.
+	// Malformed says what is wrong with an item that could not be read as a tool, or whose x-mcp-header annotations forbid its use over HTTP
+	// (2026-07-28); the other items stay usable.
 	Malformed string `json:"-"`
 }
 

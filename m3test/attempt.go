@@ -136,7 +136,7 @@ func (a *attempt) newKit(o *KitOptions) (*m3.Kit, error) {
 	if err != nil {
 		return nil, fmt.Errorf("KitOptions.Suite: %w", err)
 	}
-	cfg := m3.Config{Store: o.Store, RunID: o.RunID, Suite: suite, Protocol: o.Protocol, SensitiveKeys: o.SensitiveKeys, StderrLine: a.stderrLine}
+	cfg := m3.Config{Store: o.Store, RunID: o.RunID, Suite: suite, Protocol: o.Protocol, SensitiveKeys: o.SensitiveKeys, StderrLine: a.stderrLine, OnFindings: a.strict}
 	if suite == "" {
 		cfg.Suite = a.record.Suite
 	}
@@ -165,7 +165,7 @@ func (a *attempt) newKit(o *KitOptions) (*m3.Kit, error) {
 	unwatch := a.watchDeadline(k)
 	a.t.Cleanup(func() {
 		unwatch()
-		if err := k.Close(); err != nil {
+		if err := unreported(k.Close()); err != nil {
 			a.fail("m3: close the test's kit: " + err.Error())
 		}
 	})

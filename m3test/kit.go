@@ -130,7 +130,7 @@ func (p *process) finishClient(t T, client *m3.Client) trace.View {
 		a.fatal(t, "m3: Finish: the client is nil: did Direct fail?")
 		return trace.View{}
 	}
-	if err := client.Close(); err != nil {
+	if err := unreported(client.Close()); err != nil {
 		a.fatal(t, fmt.Sprintf("m3: Finish: close %s: %v", client.Server(), err))
 		return trace.View{}
 	}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/m3-go/m3/internal/conformance"
 )
 
 // asM3 makes the test binary m3 itself, for the tests that need a real process outside a script.
@@ -28,10 +30,11 @@ func TestMain(m *testing.M) {
 		time.Sleep(time.Minute)
 	}
 	if os.Getenv(asM3) != "" {
+		conformance.Child()
 		main()
 	}
-	testscript.Main(m, map[string]func(){
-		"m3":         main,
+	testscript.Main(conformance.Wrap(m), map[string]func(){
+		"m3":         func() { conformance.Child(); main() },
 		"mcpserver":  serve,
 		"mcpbanner":  func() { fmt.Println("Shipping server 1.2 listening"); serve() },
 		"mcpexit":    func() { fmt.Fprintln(os.Stderr, "config.yaml: no such file"); os.Exit(3) },
@@ -121,6 +124,8 @@ func TestScripts(t *testing.T) {
 				e.Setenv(name, value)
 			}
 			e.Setenv("GOFLAGS", "")
+			e.Setenv(conformance.EnvSchemas, os.Getenv(conformance.EnvSchemas))
+			e.Setenv(conformance.EnvLog, os.Getenv(conformance.EnvLog))
 			return recordedModule(root, filepath.Join(e.WorkDir, "recorded"))
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"json": jsonCommand, "latest": latestCommand, "show": showCommand},

@@ -104,6 +104,9 @@ func (t *Tape) Redactor() *Redactor { return t.r }
 // reference to it. It never fails: when the sink does, the event is lost, the trace gets the limitation
 // persistence_failed, and the sequence is -1, as it is for an event after Finish, which is dropped and counted.
 func (t *Tape) Record(ev *trace.Event) (seq int64) {
+	if w := watcher.Load(); w != nil {
+		(*w)(t, ev)
+	}
 	if ev.Kind == trace.KindProcessExited {
 		t.StderrEnd(ev.Server, ev.ConnectionID)
 	}

@@ -1,5 +1,7 @@
 package mcp
 
+import "github.com/m3-go/m3/trace"
+
 // Capabilities is what the client declares that it can do for a server. The zero value declares nothing.
 type Capabilities struct {
 	Sampling bool
@@ -10,6 +12,8 @@ type Capabilities struct {
 	// what a version does not know is not declared to it.
 	ElicitForm bool
 	ElicitURL  bool
+	// Extensions is a JSON object: the settings of each extension by its identifier. It is declared from 2026-07-28 on; nil declares none.
+	Extensions trace.JSON
 }
 
 // any reports whether the server may ask the client for anything.
@@ -23,6 +27,9 @@ func (c *Capabilities) append(dst []byte, protocol string) []byte {
 	first := len(dst)
 	if e := c.elicitation(protocol); e != "" {
 		dst = appendMember(dst, first, []byte(`"elicitation"`), []byte(e))
+	}
+	if c.Extensions != nil && Modern(protocol) {
+		dst = appendMember(dst, first, []byte(`"extensions"`), c.Extensions)
 	}
 	if c.RootsListChanged && !Modern(protocol) {
 		dst = appendMember(dst, first, []byte(`"roots"`), []byte(`{"listChanged":true}`))

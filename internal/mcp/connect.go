@@ -25,8 +25,10 @@ type Config struct {
 	// ClientName and ClientVersion are what the server is told; empty means m3, and "dev".
 	ClientName, ClientVersion string
 	Capabilities              Capabilities
-	Tape                      *evidence.Tape
-	Server                    string // the server's name in the trace
+	// LogLevel asks for log messages with every request of a 2026-07-28 session. The legacy eras have logging/setLevel, which is the caller's.
+	LogLevel string
+	Tape     *evidence.Tape
+	Server   string // the server's name in the trace
 	// Dial opens a fresh connection that reports to h. It is called a second time when a probe left the first connection in doubt. ctx bounds
 	// the opening, not the connection's life. The caller starts the process and records it; it hears of the end by the transport's Close.
 	Dial func(ctx context.Context, h wire.Handler) (trace.ConnectionID, wire.Transport, error)
@@ -187,7 +189,7 @@ func (c *connector) session(info *Info, found []trace.Finding) *Session {
 		Kind: trace.KindMCPInitialized, Phase: trace.PhaseInitialization, Server: c.cfg.Server, ConnectionID: c.link.id,
 		Source: trace.Source{Origin: trace.OriginNormalized, Source: "mcp"}, Payload: info.payload(),
 	})
-	return &Session{link: c.link, info: info, meta: newMeta(info.ProtocolVersion, &c.cfg.Capabilities, c.cfg.ClientName, c.cfg.ClientVersion)}
+	return &Session{link: c.link, info: info, meta: newMeta(info.ProtocolVersion, &c.cfg.Capabilities, c.cfg.ClientName, c.cfg.ClientVersion).withLogLevel(c.cfg.LogLevel)}
 }
 
 // find records a finding about an answer of the set-up.

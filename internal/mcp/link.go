@@ -19,6 +19,9 @@ type link struct {
 	settled  atomic.Pointer[string]
 	progress progress
 	serving  serving
+	// listenings are the open subscriptions; logs says that some request asked for log messages.
+	listenings listenings
+	logs       atomic.Bool
 }
 
 // The optional powers of a transport. *wire.HTTP has them all; one that wraps it must pass them on.

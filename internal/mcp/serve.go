@@ -25,6 +25,11 @@ func errorObject(code int, format string, args ...any) *rpc.ErrorObject {
 
 // request answers one request of the server. It runs on a goroutine of its own, so a server may ask while it still owes us an answer.
 func (l *link) request(ctx context.Context, in *rpc.Incoming) {
+	if version := l.version(); Modern(version) { // where clients send no answers either: the server's request stays without one
+		l.findRequest(in, "server-request", trace.SeverityError, "the server sent the request "+in.Method+"; in "+version+" servers send none, and it gets no answer")
+		l.conn.Ignore(in.ID)
+		return
+	}
 	l.serving.begin(in)
 	defer l.serving.end(in.ID)
 	result, e := l.answer(ctx, in)
@@ -33,10 +38,6 @@ func (l *link) request(ctx context.Context, in *rpc.Incoming) {
 
 func (l *link) answer(ctx context.Context, in *rpc.Incoming) ([]byte, *rpc.ErrorObject) {
 	version := l.version()
-	if Modern(version) {
-		l.findRequest(in, "server-request", trace.SeverityError, "the server sent the request "+in.Method+"; in "+version+" servers send none")
-		return nil, errorObject(codeMethodNotFound, "%s: in %s a server sends no requests", in.Method, version)
-	}
 	if in.Method == "ping" {
 		return []byte(`{}`), nil
 	}
@@ -99,6 +100,8 @@ func (l *link) notification(n *rpc.Notification) {
 	if n.Method == "notifications/progress" {
 		l.report(n.Params, n.Sequence)
 	}
+	l.change(n)
+	l.unasked(n)
 	if l.cfg.Notification != nil {
 		l.cfg.Notification(n.Method, n.Params)
 	}

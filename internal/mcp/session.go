@@ -35,6 +35,8 @@ type Op struct {
 	Progress func(Progress)
 	// Header is added to the HTTP request.
 	Header http.Header
+	// Claimed says that the caller takes a result of any type: an extension's own is then no finding.
+	Claimed bool
 }
 
 // ParamsError is a request that was never sent, because its params cannot be encoded.
@@ -83,6 +85,9 @@ func (s *Session) Do(ctx context.Context, op *Op) (*rpc.Response, error) {
 	}
 	if report != nil {
 		defer s.link.progress.close(token, report)
+	}
+	if !s.info.Legacy && !s.link.logs.Load() && s.meta.asksForLogs(op.Meta) {
+		s.link.logs.Store(true)
 	}
 	buf := buffers.Get().(*[]byte)
 	params, err := s.meta.appendParams((*buf)[:0], op.Params, token, op.Meta)
@@ -172,7 +177,7 @@ func (s *Session) check(op *Op, resp *rpc.Response) {
 	if resp.Error != nil || s.info.Legacy {
 		return
 	}
-	if code, sev, msg := checkResultType(op.Method, resp.Result); code != "" {
+	if code, sev, msg := checkResultType(op.Method, resp.Result); code != "" && !(op.Claimed && code == "result-type-unknown") {
 		s.link.find(trace.Finding{Code: code, Severity: sev, Message: msg, Sequence: resp.Received, Offset: -1, RPCID: resp.ID})
 	}
 }

@@ -20,11 +20,12 @@ import (
 	"testing"
 
 	"github.com/m3-go/m3"
+	"github.com/m3-go/m3/internal/conformance"
 	"github.com/m3-go/m3/m3test"
 	"github.com/m3-go/m3/trace"
 )
 
-func TestMain(m *testing.M) { m3test.Main(m, &m3test.Config{Suite: "real servers"}) }
+func TestMain(m *testing.M) { m3test.Main(conformance.Wrap(m), &m3test.Config{Suite: "real servers"}) }
 
 // tools is where .ci/real-tools put the servers.
 func tools(t *testing.T) string {
