@@ -20,6 +20,7 @@ type mirror struct {
 	tools  map[string][]mcp.ParamHeader // empty: nothing is mirrored
 	listed bool                         // all tools were listed since the last change
 	told   map[string]bool              // broken annotations that were told already
+	turn   chan struct{}                // holds one while the tools are listed: many calls at once want one list
 }
 
 // learn takes a page of tools. A tool whose annotations break a rule is marked: a client of streamable HTTP must not use it.
@@ -71,8 +72,7 @@ func (m *mirror) headers(ctx context.Context, c *Client, tool string, arguments 
 	}
 	params, ok := m.known(tool)
 	if !ok {
-		m.list(ctx, c)
-		params, _ = m.known(tool)
+		params = m.look(ctx, c, tool)
 	}
 	var h http.Header
 	for i := range params {
@@ -84,6 +84,27 @@ func (m *mirror) headers(ctx context.Context, c *Client, tool string, arguments 
 		}
 	}
 	return h
+}
+
+// look lists the tools unless somebody else has just done so.
+func (m *mirror) look(ctx context.Context, c *Client, tool string) []mcp.ParamHeader {
+	m.mu.Lock()
+	if m.turn == nil {
+		m.turn = make(chan struct{}, 1)
+	}
+	turn := m.turn
+	m.mu.Unlock()
+	select {
+	case turn <- struct{}{}:
+		defer func() { <-turn }()
+	case <-ctx.Done(): // the call that follows says so
+		return nil
+	}
+	if _, ok := m.known(tool); !ok {
+		m.list(ctx, c)
+	}
+	params, _ := m.known(tool)
+	return params
 }
 
 // list lists all tools on m3's own account. When that fails the call goes out without headers, and a finding says so.

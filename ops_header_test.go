@@ -91,11 +91,15 @@ func TestOpParamHeaders(t *testing.T) {
 			if tc.args != "" {
 				args = json.RawMessage(tc.args)
 			}
-			for range 2 {
-				if _, err := c.CallTool(t.Context(), "sql", args, nil); err != nil {
-					t.Fatal(err)
-				}
+			var wg sync.WaitGroup
+			for range 8 { // many at once want one list
+				wg.Go(func() {
+					if _, err := c.CallTool(t.Context(), "sql", args, nil); err != nil {
+						t.Error(err)
+					}
+				})
 			}
+			wg.Wait()
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			got := map[string]string{}
