@@ -178,9 +178,9 @@ func (c *Client) find(s trace.Severity, code, message, clause string) {
 // mcpConfig is the protocol layer's configuration.
 func (c *Client) mcpConfig(d *dialer) *mcp.Config {
 	o := &c.opts
-	return &mcp.Config{Protocol: o.Protocol, Legacy: o.Protocol == "" && c.kit.isLegacy(d.key()), ClientName: "m3", ClientVersion: Version,
+	return &mcp.Config{Protocol: o.Protocol, Legacy: o.Protocol == "" && (d.sse || c.kit.isLegacy(d.key())), ClientName: "m3", ClientVersion: Version,
 		Capabilities: mcp.Capabilities{Sampling: o.Sampling != nil, Roots: o.Roots != nil},
-		Tape:         c.tape, Server: c.server, Dial: d.dial, Request: c.serveRequest, Notification: c.notified, StartTimeout: o.StartTimeout}
+		Tape:         c.tape, Server: c.server, Dial: d.dial, DialSSE: d.older(), Request: c.serveRequest, Notification: c.notified, StartTimeout: o.StartTimeout}
 }
 
 // serveRequest answers the server's requests while calls of ours are pending.

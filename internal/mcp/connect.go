@@ -30,6 +30,9 @@ type Config struct {
 	// Dial opens a fresh connection that reports to h. It is called a second time when a probe left the first connection in doubt. ctx bounds
 	// the opening, not the connection's life. The caller starts the process and records it; it hears of the end by the transport's Close.
 	Dial func(ctx context.Context, h wire.Handler) (trace.ConnectionID, wire.Transport, error)
+	// DialSSE opens a connection over HTTP+SSE of 2024-11-05. It is tried when initialize over Dial was answered with a 4xx that says nothing about
+	// credentials (basic/transports, backwards compatibility). Nil: that is the end.
+	DialSSE func(ctx context.Context, h wire.Handler) (trace.ConnectionID, wire.Transport, error)
 	// Request answers the server's requests for sampling, roots and elicitation, each on a goroutine of its own. What was not
 	// declared is never passed on, ping is answered here. handled false is answered with "method not found".
 	Request func(ctx context.Context, method string, params trace.JSON) (result any, err *rpc.ErrorObject, handled bool)

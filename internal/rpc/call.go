@@ -288,6 +288,10 @@ func (c *Conn) unsent(ctx context.Context, k *call, err error) {
 	case wrote && we.Broken:
 		c.brokenBy(k, we)
 	case late: // await sees it too
+		var ee *wire.EndpointError
+		if errors.As(err, &ee) {
+			k.remark("%v", ee)
+		}
 	default:
 		c.failNow(k, &CallError{Kind: KindTransport, Reason: err.Error(), Sequence: k.seq(), Err: err})
 	}

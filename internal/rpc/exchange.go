@@ -24,6 +24,9 @@ func (c *Conn) ExchangeEnded(x *wire.Exchange) {
 	switch {
 	case x.Continues:
 		c.continues(x, at)
+	case x.Legacy && x.Message == nil:
+		c.legacyEnded(x, at)
+	case x.Legacy && x.Err == nil && x.HTTP.Status/100 == 2: // accepted, and the answer comes elsewhere
 	case x.Message == nil:
 		c.streamEnded(x, at)
 		c.failExchange(k, x, at)
@@ -95,8 +98,16 @@ func (c *Conn) accepted(x *wire.Exchange, at where) {
 
 func failedCode(err error) Code {
 	var re *wire.RedirectError
-	if errors.As(err, &re) {
+	var ee *wire.EndpointError
+	switch {
+	case errors.As(err, &re):
 		return RedirectRefused
+	case errors.As(err, &ee) && ee.Lost != "":
+		return EndpointPrefixLost
+	case errors.As(err, &ee):
+		return BadEndpoint
+	case errors.Is(err, wire.ErrStreamEnded):
+		return StreamNoAnswer
 	}
 	return ExchangeFailed
 }

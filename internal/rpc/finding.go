@@ -56,6 +56,10 @@ const (
 	RedirectRefused    Code = "redirect-refused"
 	StreamResumed      Code = "stream-resumed"
 	ExchangeFailed     Code = "exchange-failed"
+	BadEndpoint        Code = "bad-endpoint"
+	EndpointPrefixLost Code = "endpoint-prefix-lost"
+	EndpointRepeated   Code = "endpoint-repeated"
+	AnswerInPost       Code = "answer-in-post"
 )
 
 // FindingKind says what a code stands for.
@@ -69,13 +73,14 @@ type FindingKind struct {
 }
 
 const (
-	clauseStdio = "basic/transports#stdio"
-	clauseHTTP  = "basic/transports#streamable-http"
-	clauseBasic = "basic#messages"
-	clauseBatch = "2025-03-26 basic#batching"
-	clauseRPC   = "JSON-RPC 2.0 section 5"
-	clauseJSON  = "RFC 8259"
-	clauseSSE   = "WHATWG HTML 9.2"
+	clauseStdio  = "basic/transports#stdio"
+	clauseHTTP   = "basic/transports#streamable-http"
+	clauseBasic  = "basic#messages"
+	clauseBatch  = "2025-03-26 basic#batching"
+	clauseRPC    = "JSON-RPC 2.0 section 5"
+	clauseJSON   = "RFC 8259"
+	clauseSSE    = "WHATWG HTML 9.2"
+	clauseLegacy = "2024-11-05 basic/transports#http-with-sse"
 )
 
 // Findings lists every kind of finding of this package. It must not be changed.
@@ -123,6 +128,10 @@ var Findings = []FindingKind{
 	{RedirectRefused, trace.SeverityError, clauseHTTP, "a redirect that cannot be followed safely"},
 	{StreamResumed, trace.SeverityNote, clauseHTTP, "an event stream that ended was asked for again"},
 	{ExchangeFailed, trace.SeverityError, "", "an HTTP exchange that broke: no connection, no HTTP, a cut body"},
+	{BadEndpoint, trace.SeverityError, clauseLegacy, "an event stream of HTTP+SSE that names no endpoint, or one that must not be used: no URI, or of another origin"},
+	{EndpointPrefixLost, trace.SeverityError, clauseLegacy, "an endpoint that was answered with 404 and lacks the path prefix of its event stream"},
+	{EndpointRepeated, trace.SeverityWarning, clauseLegacy, "an endpoint event after the first, which is the one that counts"},
+	{AnswerInPost, trace.SeverityError, clauseLegacy, "a message in the answer to a POST of HTTP+SSE; messages of the server belong on the event stream"},
 }
 
 // KindOf returns what a code stands for.
