@@ -156,8 +156,12 @@ func why(err error, method string, began time.Time) string {
 		return err.Error()
 	}
 	waited := time.Since(began).Round(time.Millisecond)
+	var endpoint *wire.EndpointError
 	switch call.Kind {
 	case rpc.KindTimeout:
+		if errors.As(call.Err, &endpoint) {
+			return fmt.Sprintf("%s could not be sent within %s: %v", method, waited, endpoint)
+		}
 		return fmt.Sprintf("no answer to %s within %s", method, waited)
 	case rpc.KindCancelled:
 		return fmt.Sprintf("cancelled after waiting %s for the answer to %s", waited, method)

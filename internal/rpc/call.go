@@ -290,7 +290,9 @@ func (c *Conn) unsent(ctx context.Context, k *call, err error) {
 	case late: // await sees it too
 		var ee *wire.EndpointError
 		if errors.As(err, &ee) {
-			k.remark("%v", ee)
+			e := contextError(ctx, time.Since(k.began))
+			e.Reason, e.Err = e.Reason+"; "+ee.Error(), err
+			c.failNow(k, e)
 		}
 	default:
 		c.failNow(k, &CallError{Kind: KindTransport, Reason: err.Error(), Sequence: k.seq(), Err: err})
