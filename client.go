@@ -30,6 +30,7 @@ type Client struct {
 	dialer  *dialer
 
 	catalogue catalogue // for ValidateSchemas
+	linter    linter    // for the findings about what is listed
 
 	endOnce sync.Once
 	endErr  error

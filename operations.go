@@ -63,8 +63,9 @@ func (c *Client) CallTool(ctx context.Context, name string, args any, opts *Call
 		return nil, err
 	}
 	result.Sequence = res.Sent
+	c.lintResult(name, result, res.Received)
 	if c.opts.ValidateSchemas {
-		return result, c.validateResult(ctx, name, result)
+		return result, c.mismatched(res.Received, c.validateResult(ctx, name, result))
 	}
 	return result, nil
 }
@@ -181,7 +182,11 @@ func listPage[T any](ctx context.Context, c *Client, method, member string, opts
 	if err != nil {
 		return nil, err
 	}
-	return decodePage[T](method, member, res.Result)
+	page, err := decodePage[T](method, member, res.Result)
+	if err == nil {
+		lintPage(c, page, opts.Cursor == nil, res.Received)
+	}
+	return page, err
 }
 
 // maxPages stops a server whose cursors never end nor repeat.

@@ -266,7 +266,7 @@ func decodePage[T any](method, member string, raw trace.JSON) (*Page[T], error) 
 		return nil, malformed(method, "result", err)
 	}
 	var items []json.RawMessage
-	if err := json.Unmarshal(wire[member], &items); err != nil || wire[member] == nil {
+	if err := json.Unmarshal(wire[member], &items); err != nil || items == nil {
 		return nil, malformed(method, "result", fmt.Errorf("member %q is not an array", member))
 	}
 	p := &Page[T]{Raw: raw, Items: make([]T, len(items))}

@@ -41,6 +41,7 @@ const verdictTime = 500 * time.Millisecond
 //	timeout 300ms                             of each operation, default 3s; start 300ms is that of the handshake; extra 3s
 //	                                          is how long a step may take by deadlines of the case (a probe, an idle connection)
 //	sampling, roots, validate                 what the client offers and does
+//	alone                                     not beside other cases: its payload is large
 //	maxframe N
 //	list | listall | call TOOL ARGS | both TOOL | cancel TOOL | ping | settle 50ms
 //
@@ -50,6 +51,8 @@ const verdictTime = 500 * time.Millisecond
 //	finding CODE [TEXT] | none CODE
 //	came METHOD N                             the server got N such messages (GET, POST and DELETE count too)
 //	raw TEXT                                  the trace has these bytes of the server
+//	sent TEXT | never TEXT                    the trace has, or has not, these bytes of the client
+//	header NAME: VALUE                        a POST had this header, as the trace tells it
 //	twin STEP fails [TEXT]                    what is so on the repaired twin as well
 type wildCase struct {
 	id, title  string
@@ -62,6 +65,7 @@ type wildCase struct {
 	sampling   bool
 	roots      bool
 	validate   bool
+	alone      bool
 	extra      time.Duration // that a step may take by the case's own deadlines
 	steps      []string
 	must       []string
@@ -138,6 +142,8 @@ func (w *wildCase) option(line string) (err error) {
 		w.sampling = true
 	case "roots":
 		w.roots = true
+	case "alone":
+		w.alone = true
 	case "validate":
 		w.validate = true
 	case "list", "listall", "call", "both", "cancel", "ping", "settle":
@@ -203,7 +209,9 @@ func (s stepOutcome) String() string {
 type session struct {
 	steps    []stepOutcome
 	findings []trace.Finding
-	raw      []byte // from the server
+	raw      []byte   // from the server
+	sent     []byte   // by the client
+	headers  []string // of its POSTs
 	slow     []string
 }
 
@@ -406,6 +414,14 @@ func (s *session) read(t *testing.T, kit *m3.Kit, id trace.ExecutionID) {
 			s.raw = append(s.raw, ev.Frame.Bytes...)
 			received = ev.Offset
 		}
+		if ev.Frame != nil && ev.Frame.Direction == trace.ClientToServer {
+			s.sent = append(s.sent, ev.Frame.Bytes...)
+			if h := ev.Frame.HTTP; h != nil && h.Method == "POST" {
+				for _, field := range h.Header {
+					s.headers = append(s.headers, field.Name+": "+field.Value)
+				}
+			}
+		}
 		switch {
 		case ev.Kind == trace.KindFinding:
 			var f trace.Finding
@@ -497,6 +513,21 @@ func (s *session) holds(p *played, verb, rest string) string {
 			return fmt.Sprintf("it came %d times", got)
 		}
 		return ""
+	case "sent":
+		if !strings.Contains(string(s.sent), rest) {
+			return "it was not sent"
+		}
+		return ""
+	case "never":
+		if strings.Contains(string(s.sent), rest) {
+			return "it was sent"
+		}
+		return ""
+	case "header":
+		if !slices.Contains(s.headers, rest) {
+			return "no POST had it"
+		}
+		return ""
 	case "raw":
 		if !strings.Contains(string(s.raw), rest) {
 			return "the trace lacks it"
@@ -515,23 +546,29 @@ func (s *session) holds(p *played, verb, rest string) string {
 	return "there was no such step"
 }
 
-// TestWild plays every case of testdata/wild and its repaired twin.
+// TestWild plays every case of testdata/wild and its repaired twin. It is not beside other tests: it takes the time of verdicts.
 func TestWild(t *testing.T) {
-	t.Parallel()
 	for _, w := range loadWild(t) {
 		for _, transport := range w.transports {
 			t.Run(w.id+"/"+transport, func(t *testing.T) {
-				t.Parallel()
+				w.beside(t)
 				p := startWild(t, w.c.Server, transport)
 				defer p.close()
 				w.check(t, w.playOurs(t, p), p, false)
 			})
 			t.Run(w.id+"/"+transport+"/twin", func(t *testing.T) {
-				t.Parallel()
+				w.beside(t)
 				p := startWild(t, w.c.Twin, transport)
 				defer p.close()
 				w.check(t, w.playOurs(t, p), p, true)
 			})
 		}
+	}
+}
+
+// beside lets the case run beside others, unless it must be alone.
+func (w *wildCase) beside(t *testing.T) {
+	if !w.alone {
+		t.Parallel()
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"strings"
 
 	"github.com/m3-go/m3/internal/wire"
 	"github.com/m3-go/m3/trace"
@@ -132,7 +134,7 @@ func (c *Conn) failExchange(k *call, x *wire.Exchange, at where) {
 			code = ""
 		}
 	case s/100 != 2:
-		e.Reason = "the server answered with " + statusText(s)
+		e.Reason = "the server answered with " + statusText(s) + guard(x.HTTP, k.hint())
 	case isStream(x.HTTP):
 		e.Kind, e.Reason, code = KindProtocol, "the event stream ended without an answer", StreamNoAnswer
 	default:
@@ -145,6 +147,18 @@ func (c *Conn) failExchange(k *call, x *wire.Exchange, at where) {
 		c.find(code, where{at.seq, -1, k.id}, "%s: %s", k.Method, e.Reason)
 	}
 	c.failNow(k, e)
+}
+
+// guard explains a status that looks like a server's guard against DNS rebinding: the host that it saw is not among those it expects.
+func guard(h *trace.HTTPInfo, hint string) string {
+	if h.Status != http.StatusMisdirectedRequest && (h.Status != http.StatusForbidden || !strings.Contains(strings.ToLower(hint), "host")) {
+		return ""
+	}
+	host := ""
+	if u, err := url.Parse(h.URL); err == nil {
+		host = u.Host
+	}
+	return fmt.Sprintf(", which looks like a guard against DNS rebinding: the request's Host was %s; use a name that the server expects, or allow this one there", host)
 }
 
 func isStream(h *trace.HTTPInfo) bool {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,6 +50,8 @@ type rule struct {
 	on    string
 	nth   int // 0: every
 	steps []step
+	// counts is how many messages of each method had come with the one that is answered.
+	counts map[string]int
 }
 
 // Case is a file of wild cases: prose, and the files case, must, server and twin, the server's repaired twin.
@@ -108,7 +111,7 @@ func ParseWild(text string) (*Wild, error) {
 
 var wildVerbs = []string{">", "default", "raw", "repeat", "sleep", "wait", "exit", "deaf", "reply", "header", "stream", "data", "end", "cut", "flood", "ignore"}
 
-// came notes a message and returns its rule, nil when there is none.
+// came notes a message and returns its rule, with a copy of the counts at this moment; nil when there is none.
 func (w *Wild) came(method string) *rule {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -118,7 +121,9 @@ func (w *Wild) came(method string) *rule {
 	for i := range w.rules {
 		r := &w.rules[i]
 		if r.on == method && (r.nth == 0 || r.nth == w.counts[method]) {
-			return r
+			own := *r
+			own.counts = maps.Clone(w.counts)
+			return &own
 		}
 	}
 	return nil
@@ -224,14 +229,8 @@ type way interface {
 
 // play runs the steps of a rule for a message.
 func (w *Wild) play(r *rule, m *asked, host string, y way, quit <-chan struct{}) error {
-	start := map[string]int{}
-	w.mu.Lock()
-	for k, n := range w.counts {
-		start[k] = n
-	}
-	w.mu.Unlock()
 	for _, st := range r.steps {
-		if err := w.step(st, m, host, y, start, quit); err != nil {
+		if err := w.step(st, m, host, y, r.counts, quit); err != nil {
 			return err
 		}
 	}
