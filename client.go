@@ -300,7 +300,7 @@ func (c *Client) callError(ctx context.Context, operation string, op *mcp.Op, ti
 	}
 }
 
-// pendingNote says how long the server has been silent, so that a timeout does not stand alone.
+// pendingNote tells the last finding, so that a timeout does not stand alone.
 func (c *Client) pendingNote() string {
 	if n := len(c.tape.Findings()); n > 0 {
 		f := c.tape.Findings()[n-1]

@@ -39,7 +39,7 @@ func (c *Client) connectError(ctx context.Context, err error, d *dialer) error {
 	switch {
 	case context.Cause(ctx) == errStartDeadline || call != nil && call.Kind == rpc.KindTimeout:
 		details["timeout_seconds"] = c.opts.StartTimeout.Seconds()
-		return &TimeoutError{Message: fmt.Sprintf("%s: the server did not finish the handshake within %s (%s)%s", operation, c.opts.StartTimeout, reason, exited), Details: details, Stderr: stderr, Err: err}
+		return &TimeoutError{Message: fmt.Sprintf("%s: the server did not finish the handshake within %s (%s)%s", operation, c.opts.StartTimeout, reason, exited+c.pendingNote()), Details: details, Stderr: stderr, Err: err}
 	case ctx.Err() != nil:
 		return &CancelledError{Message: operation + ": cancelled (" + reason + ")", Details: details, Err: context.Cause(ctx)}
 	case conn != nil && conn.Answer != nil:

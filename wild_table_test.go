@@ -74,7 +74,7 @@ func (w *wildCase) row(t *testing.T, sdk bool) *tableRow {
 	ours, _ := play(w.c.Server)
 	twin, _ := play(w.c.Twin)
 	r := &tableRow{id: "W-" + w.id, what: strings.ReplaceAll(w.title, "-", " "), transport: strings.Join(w.transports, ", "), ours: ours.summary(), findings: quoted(ours.codes()), twin: twin.summary()}
-	if w.transports[0] == "any" {
+	if strings.HasPrefix(w.transports[0], "any") {
 		r.transport = "http, then sse"
 	}
 	if codes := quoted(twin.codes()); codes != "none" {

@@ -288,3 +288,37 @@ func FuzzEndpoint(f *testing.F) {
 		}
 	})
 }
+
+// W-E17 with https for real: neither a redirect nor an endpoint leads from https to http, and nothing is sent there.
+func TestNothingLeavesHTTPS(t *testing.T) {
+	t.Parallel()
+	plain := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("%s %s arrived over http, with Authorization %q", r.Method, r.URL, r.Header.Get("Authorization"))
+	}))
+	t.Cleanup(plain.Close)
+	secure := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			http.Redirect(w, r, plain.URL+"/mcp/", http.StatusTemporaryRedirect)
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprintf(w, "event: endpoint\ndata: %s/messages\n\n", plain.URL)
+	}))
+	t.Cleanup(secure.Close)
+	cfg := &HTTPConfig{Client: secure.Client(), Header: http.Header{"Authorization": {"Bearer secret"}}}
+	l := &journal{}
+	h := newHTTP(t, secure.URL+"/mcp", l, cfg)
+	if err := h.Send(t.Context(), message("1", "{}")); err != nil {
+		t.Log(err) // what counts is how the exchange ended
+	}
+	l.wait(t, "the redirect's refusal", func() bool { return len(l.exchanges) == 1 })
+	var re *RedirectError
+	if err := l.exchanges[0].Err; !errors.As(err, &re) || !strings.Contains(re.Reason, "leaves https") {
+		t.Errorf("the redirect: %v", err)
+	}
+	s := newSSE(t, secure.URL+"/sse", &journal{}, cfg)
+	var ee *EndpointError
+	if err := s.Send(t.Context(), message("1", "{}")); !errors.As(err, &ee) || !strings.Contains(ee.Reason, "leaves https") {
+		t.Errorf("the endpoint: %v", err)
+	}
+}

@@ -21,7 +21,7 @@ import (
 //	                  POST (before any other rule), and response (an answer of the client)
 //	> TEXT            send a message as the transport does: a line, the answer to the POST (in an event stream where a block sends several), or an event of
 //	                  the session's stream. ${id} is the message's id, ${text} its id without quotes, ${version} the protocol version that it asks for, ${HOST} the server,
-//	                  ${64K}, ${1M}, ${5M} and ${16M} text of that size
+//	                  ${64K}, ${1M}, ${5M} and ${16M} text of that size, ${deep} a list nested 9,000 deep
 //	default           answer as a well-behaved server
 //	raw "TEXT"        send exactly these bytes (on HTTP+SSE: into the session's stream)
 //	repeat N "TEXT"   the same N times
@@ -198,7 +198,7 @@ func (m *asked) expand(s, host string) string {
 		version = "2025-11-25"
 	}
 	return strings.NewReplacer("${id}", string(m.ID), "${text}", strings.Trim(string(m.ID), `"`), "${version}", version, "${HOST}", host, "${cursor}", string(m.Params.Cursor),
-		"${64K}", filler(64<<10+1), "${1M}", filler(1<<20), "${5M}", filler(5<<20), "${16M}", filler(16<<20-1024)).Replace(s)
+		"${64K}", filler(64<<10+1), "${1M}", filler(1<<20), "${5M}", filler(5<<20), "${16M}", filler(16<<20-1024), "${deep}", strings.Repeat("[", 9000)+strings.Repeat("]", 9000)).Replace(s)
 }
 
 // answer is a well-behaved server's; empty for a message that needs none.
