@@ -302,11 +302,15 @@ func (c *Client) callError(ctx context.Context, operation string, op *mcp.Op, ti
 
 // pendingNote tells the last finding, so that a timeout does not stand alone.
 func (c *Client) pendingNote() string {
-	if n := len(c.tape.Findings()); n > 0 {
-		f := c.tape.Findings()[n-1]
-		return fmt.Sprintf(" (the last of %d findings: %s: %s)", n, f.Code, f.Message)
+	found := c.tape.Findings()
+	if len(found) == 0 {
+		return ""
 	}
-	return ""
+	f := found[len(found)-1]
+	for i := len(found) - 1; i >= 0 && f.Severity == trace.SeverityNote; i-- { // a note is seldom the reason
+		f = found[i]
+	}
+	return fmt.Sprintf(" (the last of %d findings: %s: %s)", len(found), f.Code, f.Message)
 }
 
 // addProcess adds how the server's process ended, and its last words.

@@ -179,7 +179,7 @@ func startWild(t *testing.T, rules, transport string) *played {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.server = m3.StdioServer{Name: "wild", Command: exe, Env: map[string]string{rulesVariable: rules}}
+		p.server = m3.StdioServer{Name: "wild", Command: exe, Env: map[string]string{rulesVariable: rules, "GORACE": "atexit_sleep_ms=0"}}
 	case "http", "sse", "any", "anysse":
 		h, err := w.ServeHTTP(strings.HasSuffix(transport, "sse"))
 		if err != nil {

@@ -88,6 +88,10 @@ func (p *stdio) take(b []byte) {
 			close(p.deaf)
 		}
 	}
+	if !r.has("wait", "sleep") { // then nothing may overtake it
+		_ = p.w.play(r, m, "", p, p.quit)
+		return
+	}
 	p.left.Go(func() { _ = p.w.play(r, m, "", p, p.quit) })
 }
 
