@@ -125,3 +125,23 @@ func compareTable(t *testing.T, path, table string, rows []*tableRow) {
 		t.Errorf("%s has a row that is not so:\n%s", path, line)
 	}
 }
+
+// reported are the ids of the public reports that a server can play, or that a client can have.
+const reported = `A01 A02 A04 A05 A07 A08 A10 A11 A13 A14 A16 A17 A19 A20 B01 B02 B04 B05 B07 B08 B10 B11 B13 B14 B16 C01 C02 C04 C05 C07 
+C08 C10 C11 C13 C14 D01 D02 D04 D05 D07 D08 D10 D11 D13 D14 D16 D17 D19 D20 D22 D23 E01 E02 E04 E05 E07 E08 E10 E11 E13 
+E14 E16 E17 E19 E20 E22 E23 E25 E26 E28 E29 E31 E32 E34 E35 E37 F01 F02 F04 F05 G01 G02 G04 G05 H01 H02 H04 H05 H07 H08 
+H10 H11 H13 H14 H16`
+
+// TestWildIsWhole: docs/wild.md has a place for every report.
+func TestWildIsWhole(t *testing.T) {
+	t.Parallel()
+	b, err := os.ReadFile("docs/wild.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id := range strings.FieldsSeq(reported) {
+		if !regexp.MustCompile(`W-` + id + `\b`).Match(b) {
+			t.Errorf("docs/wild.md does not say where W-%s is shown", id)
+		}
+	}
+}

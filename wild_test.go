@@ -53,6 +53,7 @@ const verdictTime = 500 * time.Millisecond
 //	came METHOD N                             the server got N such messages (GET, POST and DELETE count too)
 //	raw TEXT                                  the trace has these bytes of the server
 //	sent TEXT | never TEXT                    the trace has, or has not, these bytes of the client
+//	took METHOD 300ms                         from request to answer it took at least so long, as the trace tells it
 //	header NAME: VALUE                        a POST had this header, as the trace tells it
 //	twin STEP fails [TEXT]                    what is so on the repaired twin as well
 type wildCase struct {
@@ -210,9 +211,10 @@ func (s stepOutcome) String() string {
 type session struct {
 	steps    []stepOutcome
 	findings []trace.Finding
-	raw      []byte   // from the server
-	sent     []byte   // by the client
-	headers  []string // of its POSTs
+	raw      []byte                   // from the server
+	sent     []byte                   // by the client
+	took     map[string]time.Duration // the first request of a method to its answer, as the trace tells it
+	headers  []string                 // of its POSTs
 	slow     []string
 }
 
@@ -404,7 +406,8 @@ func (s *session) read(t *testing.T, kit *m3.Kit, id trace.ExecutionID, bound ti
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := map[int64]time.Duration{}
+	at, asked := map[int64]time.Duration{}, map[trace.RPCID]trace.Event{}
+	s.took = map[string]time.Duration{}
 	received := time.Duration(0)
 	for ev, err := range tr.All() {
 		if err != nil {
@@ -414,6 +417,12 @@ func (s *session) read(t *testing.T, kit *m3.Kit, id trace.ExecutionID, bound ti
 		if ev.Frame != nil && ev.Frame.Direction == trace.ServerToClient {
 			s.raw = append(s.raw, ev.Frame.Bytes...)
 			received = ev.Offset
+			if ask, ok := asked[ev.RPCID]; ok && s.took[ask.Method] == 0 {
+				s.took[ask.Method] = ev.Offset - ask.Offset
+			}
+		}
+		if ev.Kind == trace.KindMCPRequest && ev.Frame != nil && ev.Frame.Direction == trace.ClientToServer {
+			asked[ev.RPCID] = ev
 		}
 		if ev.Frame != nil && ev.Frame.Direction == trace.ClientToServer {
 			s.sent = append(s.sent, ev.Frame.Bytes...)
@@ -517,6 +526,12 @@ func (s *session) holds(p *played, verb, rest string) string {
 	case "sent":
 		if !strings.Contains(string(s.sent), rest) {
 			return "it was not sent"
+		}
+		return ""
+	case "took":
+		method, least, _ := strings.Cut(rest, " ")
+		if d, err := time.ParseDuration(least); err != nil || s.took[method] < d {
+			return fmt.Sprintf("it took %v", s.took[method])
 		}
 		return ""
 	case "never":

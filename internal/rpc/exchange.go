@@ -133,6 +133,8 @@ func (c *Conn) failExchange(k *call, x *wire.Exchange, at where) {
 		if ours(x.Err) {
 			code = ""
 		}
+	case s == http.StatusUnauthorized:
+		e.Reason = "the server answered with " + statusText(s) + c.challenge(x.HTTP, where{at.seq, -1, k.id})
 	case s/100 != 2:
 		e.Reason = "the server answered with " + statusText(s) + guard(x.HTTP, k.hint())
 	case isStream(x.HTTP):
@@ -147,6 +149,19 @@ func (c *Conn) failExchange(k *call, x *wire.Exchange, at where) {
 		c.find(code, where{at.seq, -1, k.id}, "%s: %s", k.Method, e.Reason)
 	}
 	c.failNow(k, e)
+}
+
+// challenge tells what a 401 asks for, and finds fault with one that does not say where authorisation is to be had.
+func (c *Conn) challenge(h *trace.HTTPInfo, at where) string {
+	asks := header(h, "Www-Authenticate")
+	switch {
+	case asks == "":
+		c.find(ChallengeMissing, at, "401 without a WWW-Authenticate header: a client cannot know what to do about it")
+		return " without a WWW-Authenticate header"
+	case !strings.Contains(strings.ToLower(asks), "resource_metadata"):
+		c.find(ChallengeWithoutMetadata, at, "the challenge names no resource_metadata: a client must guess where it is: %s", quote([]byte(asks)))
+	}
+	return "; it asks for " + quote([]byte(asks))
 }
 
 // guard explains a status that looks like a server's guard against DNS rebinding: the host that it saw is not among those it expects.
