@@ -34,6 +34,7 @@ type Client struct {
 	catalogue catalogue // for ValidateSchemas
 	callbacks callbacks // Log and Notification
 	mirror    mirror    // for the headers of 2026-07-28
+	linter    linter    // for the findings about what is listed
 
 	endOnce sync.Once
 	endErr  error
@@ -209,10 +210,10 @@ func (c *Client) find(s trace.Severity, code, message, clause string) {
 // mcpConfig is the protocol layer's configuration.
 func (c *Client) mcpConfig(d *dialer) *mcp.Config {
 	o := &c.opts
-	return &mcp.Config{Protocol: o.Protocol, Legacy: o.Protocol == "" && c.kit.isLegacy(d.key()), ClientName: "m3", ClientVersion: Version,
+	return &mcp.Config{Protocol: o.Protocol, Legacy: o.Protocol == "" && (d.sse || c.kit.isLegacy(d.key())), ClientName: "m3", ClientVersion: Version,
 		Capabilities: mcp.Capabilities{Sampling: o.Sampling != nil, Roots: o.offersRoots(), RootsListChanged: o.ListRoots != nil, Extensions: c.extensions},
 		LogLevel:     string(o.LogLevel),
-		Tape:         c.tape, Server: c.server, Dial: d.dial, Request: c.serveRequest, Notification: c.notified, StartTimeout: o.StartTimeout}
+		Tape:         c.tape, Server: c.server, Dial: d.dial, DialSSE: d.older(), Request: c.serveRequest, Notification: c.notified, StartTimeout: o.StartTimeout}
 }
 
 // serveRequest answers the server's requests while calls of ours are pending.
@@ -345,13 +346,17 @@ func (c *Client) callError(ctx context.Context, operation string, op *mcp.Op, ti
 	}
 }
 
-// pendingNote says how long the server has been silent, so that a timeout does not stand alone.
+// pendingNote tells the last finding, so that a timeout does not stand alone.
 func (c *Client) pendingNote() string {
-	if n := len(c.tape.Findings()); n > 0 {
-		f := c.tape.Findings()[n-1]
-		return fmt.Sprintf(" (the last of %d findings: %s: %s)", n, f.Code, f.Message)
+	found := c.tape.Findings()
+	if len(found) == 0 {
+		return ""
 	}
-	return ""
+	f := found[len(found)-1]
+	for i := len(found) - 1; i >= 0 && f.Severity == trace.SeverityNote; i-- { // a note is seldom the reason
+		f = found[i]
+	}
+	return fmt.Sprintf(" (the last of %d findings: %s: %s)", len(found), f.Code, f.Message)
 }
 
 // addProcess adds how the server's process ended, and its last words.

@@ -29,6 +29,7 @@ type dialer struct {
 
 	secrets map[string]string // resolved, by name
 	binary  string            // what Build made
+	sse     bool              // HTTP goes over the transport of 2024-11-05
 
 	mu    sync.Mutex
 	conns int
@@ -95,6 +96,28 @@ func (d *dialer) dial(ctx context.Context, h wire.Handler) (trace.ConnectionID, 
 	return d.conn, t, nil
 }
 
+// older returns how to dial the server over HTTP+SSE when it refuses streamable HTTP; nil where that is out of the question.
+func (d *dialer) older() func(ctx context.Context, h wire.Handler) (trace.ConnectionID, wire.Transport, error) {
+	if d.transport() != AnyHTTP || d.sse {
+		return nil
+	}
+	return func(ctx context.Context, h wire.Handler) (trace.ConnectionID, wire.Transport, error) {
+		d.sse = true
+		return d.dial(ctx, h)
+	}
+}
+
+// transport is what the definition says of HTTP. Other servers have nothing to choose.
+func (d *dialer) transport() HTTPTransport {
+	switch s := d.server.(type) {
+	case HTTPServer:
+		return s.Transport
+	case HandlerServer:
+		return s.Transport
+	}
+	return StreamableHTTP
+}
+
 func (d *dialer) record(kind trace.Kind, phase trace.Phase, conn trace.ConnectionID, payload any) {
 	b, err := json.Marshal(payload)
 	if err != nil { // entries of our own, made of strings and numbers
@@ -151,6 +174,15 @@ type httpLink struct {
 
 // Close ends both.
 func (l *httpLink) Close() error { return l.ending.Close() }
+
+// sseLink is a connection over HTTP+SSE, and the server behind it where there is one.
+type sseLink struct {
+	*wire.SSE
+	ending
+}
+
+// Close ends both.
+func (l *sseLink) Close() error { return l.ending.Close() }
 
 // stated is every plain value of the environment that the definition states.
 func (s StdioServer) stated() map[string]string {
@@ -312,13 +344,7 @@ func (s HandlerServer) open(ctx context.Context, d *dialer, h wire.Handler) (wir
 		srv.Close()
 		return nil, err
 	}
-	conn := d.conn
-	return &httpLink{HTTP: t, ending: ending{end: func() error {
-		err := t.Close()
-		srv.Close()
-		d.disconnected("streamable_http", conn, t.Stats(), "")
-		return err
-	}}}, nil
+	return d.linked(t, srv.Close), nil
 }
 
 func (s HTTPServer) open(ctx context.Context, d *dialer, h wire.Handler) (wire.Transport, error) {
@@ -336,28 +362,58 @@ func (s HTTPServer) open(ctx context.Context, d *dialer, h wire.Handler) (wire.T
 	if err != nil {
 		return nil, err
 	}
-	conn := d.conn
-	return &httpLink{HTTP: t, ending: ending{end: func() error {
-		err := t.Close()
-		d.disconnected("streamable_http", conn, t.Stats(), "")
-		return err
-	}}}, nil
+	return d.linked(t, nil), nil
 }
 
-// http opens the streamable HTTP transport with the address pinned as the trust level allows.
-func (d *dialer) http(url string, headers http.Header, trust Trust, h wire.Handler, what string) (*wire.HTTP, error) {
+// http opens the HTTP transport with the address pinned as the trust level allows.
+func (d *dialer) http(url string, headers http.Header, trust Trust, h wire.Handler, what string) (wire.Transport, error) {
 	endpoint, err := parseEndpoint(url)
 	if err != nil {
 		return nil, err
 	}
 	r := d.client.kit.redactor
-	t, err := wire.NewHTTP(url, h, &wire.HTTPConfig{Dial: (&pinned{endpoint: endpoint, trust: trust}).dial, Header: headers,
-		MaxFrame: d.client.opts.MaxFrame, RedactURL: r.URL}) // the tape redacts the headers
+	cfg := &wire.HTTPConfig{Dial: (&pinned{endpoint: endpoint, trust: trust}).dial, Header: headers, MaxFrame: d.client.opts.MaxFrame, RedactURL: r.URL} // the tape redacts the headers
+	t, err := d.newHTTP(url, h, cfg)
 	if err != nil {
 		return nil, err
 	}
-	d.connected("streamable_http", map[string]any{what: endpoint.shown()})
+	d.connected(string(d.spoken()), map[string]any{what: endpoint.shown()})
 	return t, nil
+}
+
+func (d *dialer) newHTTP(url string, h wire.Handler, cfg *wire.HTTPConfig) (wire.Transport, error) {
+	if d.sse {
+		return wire.NewSSE(url, h, cfg)
+	}
+	return wire.NewHTTP(url, h, cfg)
+}
+
+// spoken is the HTTP transport in use.
+func (d *dialer) spoken() HTTPTransport {
+	if d.sse {
+		return LegacySSE
+	}
+	return StreamableHTTP
+}
+
+// linked ties the transport to the record of its end, and to what must be closed after it.
+func (d *dialer) linked(t wire.Transport, after func() error) wire.Transport {
+	conn, spoken := d.conn, string(d.spoken())
+	end := func() error {
+		err := t.Close()
+		if after != nil {
+			_ = after()
+		}
+		d.disconnected(spoken, conn, t.Stats(), "")
+		return err
+	}
+	switch t := t.(type) {
+	case *wire.HTTP:
+		return &httpLink{HTTP: t, ending: ending{end: end}}
+	case *wire.SSE:
+		return &sseLink{SSE: t, ending: ending{end: end}}
+	}
+	return &streamLink{Transport: t, ending: ending{end: end}}
 }
 
 func (s StdioServer) describe(spec *directSpec) {
@@ -366,13 +422,15 @@ func (s StdioServer) describe(spec *directSpec) {
 }
 
 func (s HTTPServer) describe(spec *directSpec) {
-	spec.Transport, spec.Headers, spec.Secrets, spec.Trust = "streamable_http", s.Headers, references(s.Secrets), orElse(string(s.Trust), "untrusted")
+	spec.Transport, spec.Headers, spec.Secrets, spec.Trust = orElse(string(s.Transport), string(StreamableHTTP)), s.Headers, references(s.Secrets), orElse(string(s.Trust), "untrusted")
 	if e, err := parseEndpoint(s.URL); err == nil {
 		spec.URL = e.shown()
 	}
 }
 
-func (s HandlerServer) describe(spec *directSpec) { spec.Transport = "streamable_http" }
+func (s HandlerServer) describe(spec *directSpec) {
+	spec.Transport = orElse(string(s.Transport), string(StreamableHTTP))
+}
 
 func (s PipeServer) describe(spec *directSpec) { spec.Transport = "pipe" }
 

@@ -38,7 +38,7 @@ func (c *Client) connectError(ctx context.Context, err error, d *dialer) error {
 	switch {
 	case ctx.Err() == nil && call != nil && call.Kind == rpc.KindTimeout, context.Cause(ctx) == errStartDeadline:
 		details["timeout_seconds"] = c.opts.StartTimeout.Seconds()
-		return &TimeoutError{Message: fmt.Sprintf("%s: the server did not finish the handshake within %s (%s)%s", operation, c.opts.StartTimeout, reason, exited), Details: details, Stderr: stderr, Err: err}
+		return &TimeoutError{Message: fmt.Sprintf("%s: the server did not finish the handshake within %s (%s)%s", operation, c.opts.StartTimeout, reason, exited+c.pendingNote()), Details: details, Stderr: stderr, Err: err}
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return &TimeoutError{Message: fmt.Sprintf("%s: the caller's deadline passed (%s)%s", operation, reason, exited), Details: details, Stderr: stderr, Err: err}
 	case ctx.Err() != nil:

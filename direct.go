@@ -217,6 +217,9 @@ func (c *Client) spec(server Server) (trace.JSON, error) {
 func (c *Client) open(ctx context.Context, server Server) error {
 	c.id = trace.ExecutionID(newID())
 	d := &dialer{client: c, server: server}
+	if d.sse = d.transport() == LegacySSE; d.sse && mcp.Modern(c.opts.Protocol) {
+		return &UnsupportedError{Message: fmt.Sprintf("Direct: protocol %s has no HTTP+SSE: leave Transport empty or use m3.StreamableHTTP", c.opts.Protocol), Details: map[string]any{"feature": "transport"}}
+	}
 	c.dialer = d
 	// Secrets are known to the redactor before anything is kept, the specification included.
 	if err := d.resolveSecrets(ctx); err != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/m3-go/m3/internal/conformance"
+	"github.com/m3-go/m3/internal/wiretest"
 )
 
 // What the tests find in their own environment. A server must not, unless a definition names it.
@@ -27,6 +28,10 @@ const (
 func TestMain(m *testing.M) {
 	if kind := os.Getenv(fixtureEnv); kind != "" {
 		os.Exit(playFixture(kind))
+	}
+	if rules, ok := os.LookupEnv(rulesVariable); ok {
+		wiretest.Serve(rules)
+		return
 	}
 	os.Exit(runTests(m))
 }
@@ -45,6 +50,7 @@ func runTests(m *testing.M) int {
 		conformance.Excuse{Contains: `"arguments":[1]`, Why: "a json.RawMessage goes out as it is: the test insists"},
 		conformance.Excuse{Contains: `"arguments":null`, Why: "a json.RawMessage goes out as it is: the test insists"},
 		conformance.Excuse{Contains: `"type":"audio","n":1e400`, Why: "a sampling handler's own content goes out as it is: the test insists"},
+		conformance.Excuse{Contains: `"id":"r1","result":{"roots":[]}`, Why: "a wild server asks before it has answered initialize: no version is agreed on yet"},
 	); code != 0 {
 		return code
 	}

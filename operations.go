@@ -77,8 +77,9 @@ func (c *Client) CallTool(ctx context.Context, name string, args any, opts *Call
 		return nil, err
 	}
 	result.Sequence = res.Sent
+	c.lintResult(name, result, res.Received)
 	if c.opts.ValidateSchemas {
-		return result, c.validateResult(ctx, name, began, result)
+		return result, c.mismatched(res.Received, c.validateResult(ctx, name, began, result))
 	}
 	return result, nil
 }
@@ -234,6 +235,7 @@ func listPage[T any](ctx context.Context, c *Client, method, member string, opts
 	if err != nil {
 		return nil, err
 	}
+	lintPage(c, page, opts.Cursor == nil, res.Received) // before the mirror calls tools malformed for what it has its own finding
 	if tools, ok := any(page.Items).([]ToolInfo); ok {
 		c.mirror.learn(c, tools, res.Received)
 	}

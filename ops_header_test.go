@@ -155,7 +155,8 @@ func TestOpBadParamHeaders(t *testing.T) {
 			if _, err := c.ListAllTools(t.Context(), nil); err != nil {
 				t.Fatal(err)
 			}
-			if codes := codesSeen(c); !slices.Equal(codes, []string{"bad-param-header"}) {
+			codes := slices.DeleteFunc(codesSeen(c), func(code string) bool { return strings.HasPrefix(code, "schema-") }) // the cut-down schemas have faults of their own
+			if !slices.Equal(codes, []string{"bad-param-header"}) {
 				t.Errorf("findings %v", c.Findings())
 			}
 		})

@@ -50,7 +50,7 @@ type StdioServer struct {
 	Dir string
 }
 
-// HTTPServer is a deployed server that speaks streamable HTTP.
+// HTTPServer is a deployed server that speaks HTTP.
 type HTTPServer struct {
 	// Name is at most 256 characters. Empty: the host of the URL.
 	Name string
@@ -62,7 +62,23 @@ type HTTPServer struct {
 	// Trust says which addresses the host may resolve to. The zero value allows public ones only; a loopback URL is always
 	// allowed, and then nothing but loopback.
 	Trust Trust
+	// Transport is how messages travel. The zero value finds out.
+	Transport HTTPTransport
 }
+
+// HTTPTransport is how messages travel over HTTP.
+type HTTPTransport string
+
+// The transports.
+const (
+	// AnyHTTP is streamable HTTP; when initialize is answered with a 4xx status other than 401 and 403, LegacySSE is tried, as the specification
+	// asks of clients (2025-11-25 basic/transports, backwards compatibility). When both fail, the error tells both.
+	AnyHTTP HTTPTransport = ""
+	// StreamableHTTP is the transport of 2025-03-26 and later, and no other.
+	StreamableHTTP HTTPTransport = "streamable_http"
+	// LegacySSE is HTTP+SSE, the transport of 2024-11-05, and no other: a GET stream whose endpoint event names where to post to.
+	LegacySSE HTTPTransport = "sse"
+)
 
 // Trust is how far an HTTP endpoint's address is trusted (spec/behaviour.md 2.2).
 type Trust string
@@ -74,13 +90,15 @@ const (
 	TrustedPrivate Trust = "trusted_private" // private, link-local and loopback addresses too
 )
 
-// HandlerServer is an http.Handler that speaks streamable HTTP. While a client is open it is served on a loopback port of
+// HandlerServer is an http.Handler that speaks MCP. While a client is open it is served on a loopback port of
 // its own.
 type HandlerServer struct {
 	Name    string
 	Handler http.Handler
 	// Path is the endpoint's path; empty is "/".
 	Path string
+	// Transport is how messages travel. The zero value finds out.
+	Transport HTTPTransport
 }
 
 // PipeServer is a server in this process that speaks on a stream, as a process would on its stdin and stdout. Serve is called
@@ -183,6 +201,9 @@ func (s HTTPServer) check() error {
 	default:
 		return validationf("HTTPServer %q: unknown trust %q: use m3.Untrusted, m3.TrustedPublic or m3.TrustedPrivate", s.ServerName(), s.Trust)
 	}
+	if err := s.Transport.check("HTTPServer", s.ServerName()); err != nil {
+		return err
+	}
 	if _, err := parseEndpoint(s.URL); err != nil {
 		return err
 	}
@@ -193,6 +214,9 @@ func (s HandlerServer) check() error {
 	if s.Handler == nil {
 		return validationf("HandlerServer %q: Handler is nil", s.Name)
 	}
+	if err := s.Transport.check("HandlerServer", s.Name); err != nil {
+		return err
+	}
 	return checkName(s.Name)
 }
 
@@ -201,6 +225,14 @@ func (s PipeServer) check() error {
 		return validationf("PipeServer %q: Serve is nil", s.Name)
 	}
 	return checkName(s.Name)
+}
+
+func (t HTTPTransport) check(kind, name string) error {
+	switch t {
+	case AnyHTTP, StreamableHTTP, LegacySSE:
+		return nil
+	}
+	return validationf("%s %q: unknown transport %q: use m3.StreamableHTTP, m3.LegacySSE, or leave it empty", kind, name, t)
 }
 
 func checkName(name string) error {

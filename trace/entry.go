@@ -289,7 +289,7 @@ type ProtocolEntry struct {
 type TransportEntry struct {
 	Base
 	Phase        string            `json:"phase"`      // connected, disconnected
-	Transport    string            `json:"transport"`  // stdio, streamable_http, pipe
+	Transport    string            `json:"transport"`  // stdio, streamable_http, sse, pipe
 	Configured   Observation[JSON] `json:"configured"` // redacted endpoint or command
 	Instrumented Observation[JSON] `json:"instrumented"`
 	// BytesRead and BytesKept tell, on disconnected, whether the capture is complete.

@@ -32,6 +32,9 @@ type Config struct {
 	// Dial opens a fresh connection that reports to h. It is called a second time when a probe left the first connection in doubt. ctx bounds
 	// the opening, not the connection's life. The caller starts the process and records it; it hears of the end by the transport's Close.
 	Dial func(ctx context.Context, h wire.Handler) (trace.ConnectionID, wire.Transport, error)
+	// DialSSE opens a connection over HTTP+SSE of 2024-11-05. It is tried when initialize over Dial was answered with a 4xx that says nothing about
+	// credentials (basic/transports, backwards compatibility). Nil: that is the end.
+	DialSSE func(ctx context.Context, h wire.Handler) (trace.ConnectionID, wire.Transport, error)
 	// Request answers the server's requests for sampling, roots and elicitation, each on a goroutine of its own. What was not
 	// declared is never passed on, ping is answered here. handled false is answered with "method not found".
 	Request func(ctx context.Context, method string, params trace.JSON) (result any, err *rpc.ErrorObject, handled bool)
@@ -155,8 +158,12 @@ func why(err error, method string, began time.Time) string {
 		return err.Error()
 	}
 	waited := time.Since(began).Round(time.Millisecond)
+	var endpoint *wire.EndpointError
 	switch call.Kind {
 	case rpc.KindTimeout:
+		if errors.As(call.Err, &endpoint) {
+			return fmt.Sprintf("%s could not be sent within %s: %v", method, waited, endpoint)
+		}
 		return fmt.Sprintf("no answer to %s within %s", method, waited)
 	case rpc.KindCancelled:
 		return fmt.Sprintf("cancelled after waiting %s for the answer to %s", waited, method)

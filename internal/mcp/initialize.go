@@ -27,6 +27,9 @@ func (c *connector) initialize(ctx context.Context, version string) (*Session, e
 	c.link.use("") // initialize itself is sent in no version
 	began := time.Now()
 	resp, err := c.call(ctx, string(StageInitialize), c.initializeParams(version), false)
+	if err != nil && c.cfg.DialSSE != nil && isRefusal(statusOf(err)) {
+		return c.overSSE(ctx, began, version, err)
+	}
 	if err != nil {
 		return nil, c.failed(StageInitialize, began, err)
 	}
@@ -34,6 +37,21 @@ func (c *connector) initialize(ctx context.Context, version string) (*Session, e
 		return c.errorInsteadOfOffer(ctx, resp, version)
 	}
 	return c.initialized(ctx, resp, version)
+}
+
+// overSSE asks for initialize again, over the older transport, because streamable HTTP was refused with err. When this fails as well, both failures are
+// told: which of the two transports the server was meant to speak, only its owner knows.
+func (c *connector) overSSE(ctx context.Context, began time.Time, version string, err error) (*Session, error) {
+	earlier := fmt.Errorf("%s over streamable HTTP: %s", StageInitialize, why(err, string(StageInitialize), began))
+	if c.probe != nil {
+		earlier = fmt.Errorf("%w; before that, %w", earlier, c.probe)
+	}
+	c.probe = earlier
+	c.cfg.Dial, c.cfg.DialSSE = c.cfg.DialSSE, nil
+	if err := c.dial(ctx); err != nil {
+		return nil, err
+	}
+	return c.initialize(ctx, version)
 }
 
 // errorInsteadOfOffer handles a server that refuses the version with an error where it should have offered its own. When the error names one

@@ -118,7 +118,7 @@ func (c *Conn) claimNoID(in *arrival) claim {
 			return c.claimed(k, cl)
 		}
 		cl.k = k
-	case in.f.HTTP == nil && len(c.pending) == 1:
+	case shared(in.f) && len(c.pending) == 1:
 		for _, cl.k = range c.pending {
 		}
 	}

@@ -292,6 +292,12 @@ func (c *Conn) unsent(ctx context.Context, k *call, err error) {
 	case wrote && late: // nothing of it went out: the connection is whole
 		c.failNow(k, notRead(ctx, k, we))
 	case late: // await sees it too
+		var ee *wire.EndpointError
+		if errors.As(err, &ee) {
+			e := contextError(ctx, time.Since(k.began))
+			e.Reason, e.Err = e.Reason+"; "+ee.Error(), err
+			c.failNow(k, e)
+		}
 	default:
 		c.failNow(k, &CallError{Kind: KindTransport, Reason: err.Error(), Sequence: k.seq(), Err: err})
 	}

@@ -368,7 +368,7 @@ func TestCases(t *testing.T) {
 			t.Parallel()
 			compare(t, path, s, runCase(t, s, nil))
 		})
-		if set := settingsOf(t, s.File("settings")); set.HTTP && !set.OnlyDirect {
+		if set := settingsOf(t, s.File("settings")); (set.HTTP || set.SSE) && !set.OnlyDirect {
 			t.Run(name+"/nethttp", func(t *testing.T) {
 				t.Parallel()
 				tr := &http.Transport{DisableCompression: true}
@@ -392,13 +392,19 @@ func runCase(t *testing.T, s *wiretest.Script, client *http.Client) string {
 	r := &runner{t: t, tape: tape, mem: m, calls: map[string]*started{}}
 	r.conn = rpc.New(&rpc.Config{Tape: tape, Server: "s", Connection: "c1", Notification: func(n *rpc.Notification) {}})
 	settings := settingsOf(t, s.File("settings"))
-	if settings.HTTP {
+	if settings.HTTP || settings.SSE {
 		h, err := s.ServeHTTP()
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.server = h.Wait
-		if r.trans, err = wire.NewHTTP(h.URL, r.conn, &wire.HTTPConfig{MaxFrame: settings.MaxFrame, IdleTimeout: settings.idle, Client: client}); err != nil {
+		cfg := &wire.HTTPConfig{MaxFrame: settings.MaxFrame, IdleTimeout: settings.idle, Client: client}
+		if settings.SSE {
+			r.trans, err = wire.NewSSE(strings.TrimSuffix(h.URL, "/mcp")+settings.Path, r.conn, cfg)
+		} else {
+			r.trans, err = wire.NewHTTP(h.URL, r.conn, cfg)
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 	} else {
@@ -435,6 +441,8 @@ func droppedOf(evs []trace.Event) (n int64) {
 
 type settings struct {
 	HTTP     bool
+	SSE      bool   // HTTP+SSE of 2024-11-05
+	Path     string // of its event stream
 	MaxFrame int64
 	Idle     string
 	// OnlyDirect: over net/http, which reads answers in its own way, the texts differ.

@@ -61,6 +61,7 @@ type Conn struct {
 	inCall  atomic.Bool  // the first call of the session proper has been made
 	batch   atomic.Bool  // batches are allowed
 	closing atomic.Bool  // Close was called: how the transport ends is no news
+	named   atomic.Bool  // the endpoint of HTTP+SSE was named
 
 	mu       sync.Mutex
 	pending  map[trace.RPCID]*call
@@ -163,10 +164,13 @@ func (c *Conn) Abandon(kind ErrorKind, reason string) {
 // endReason is why a call failed with its connection.
 func endReason(err error, hint string) string {
 	var we *wire.WriteError
+	var ee *wire.EndpointError
 	reason := ""
 	switch {
 	case err == nil:
 		reason = "the connection was closed"
+	case errors.As(err, &ee):
+		reason = ee.Error()
 	case errors.Is(err, io.EOF):
 		reason = "the server closed its output without an answer"
 	case errors.As(err, &we), errors.Is(err, errNotRead):

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"strings"
 
 	"github.com/m3-go/m3/internal/wire"
 	"github.com/m3-go/m3/trace"
@@ -24,6 +26,9 @@ func (c *Conn) ExchangeEnded(x *wire.Exchange) {
 	switch {
 	case x.Continues:
 		c.continues(x, at)
+	case x.Legacy && x.Message == nil:
+		c.legacyEnded(x, at)
+	case x.Legacy && x.Err == nil && x.HTTP.Status/100 == 2: // accepted, and the answer comes elsewhere
 	case x.Message == nil:
 		c.streamEnded(x, at)
 		c.failExchange(k, x, at)
@@ -95,8 +100,16 @@ func (c *Conn) accepted(x *wire.Exchange, at where) {
 
 func failedCode(err error) Code {
 	var re *wire.RedirectError
-	if errors.As(err, &re) {
+	var ee *wire.EndpointError
+	switch {
+	case errors.As(err, &re):
 		return RedirectRefused
+	case errors.As(err, &ee) && ee.Lost != "":
+		return EndpointPrefixLost
+	case errors.As(err, &ee):
+		return BadEndpoint
+	case errors.Is(err, wire.ErrStreamEnded):
+		return StreamNoAnswer
 	}
 	return ExchangeFailed
 }
@@ -120,8 +133,10 @@ func (c *Conn) failExchange(k *call, x *wire.Exchange, at where) {
 		if ours(x.Err) {
 			code = ""
 		}
+	case s == http.StatusUnauthorized:
+		e.Reason = "the server answered with " + statusText(s) + c.challenge(x.HTTP, where{at.seq, -1, k.id})
 	case s/100 != 2:
-		e.Reason = "the server answered with " + statusText(s)
+		e.Reason = "the server answered with " + statusText(s) + guard(x.HTTP, k.hint())
 	case isStream(x.HTTP):
 		e.Kind, e.Reason, code = KindProtocol, "the event stream ended without an answer", StreamNoAnswer
 	default:
@@ -134,6 +149,31 @@ func (c *Conn) failExchange(k *call, x *wire.Exchange, at where) {
 		c.find(code, where{at.seq, -1, k.id}, "%s: %s", k.Method, e.Reason)
 	}
 	c.failNow(k, e)
+}
+
+// challenge tells what a 401 asks for, and finds fault with one that does not say where authorisation is to be had.
+func (c *Conn) challenge(h *trace.HTTPInfo, at where) string {
+	asks := header(h, "Www-Authenticate")
+	switch {
+	case asks == "":
+		c.find(ChallengeMissing, at, "401 without a WWW-Authenticate header: a client cannot know what to do about it")
+		return " without a WWW-Authenticate header"
+	case !strings.Contains(strings.ToLower(asks), "resource_metadata"):
+		c.find(ChallengeWithoutMetadata, at, "the challenge names no resource_metadata: a client must guess where it is: %s", quote([]byte(asks)))
+	}
+	return "; it asks for " + quote([]byte(asks))
+}
+
+// guard explains a status that looks like a server's guard against DNS rebinding: the host that it saw is not among those it expects.
+func guard(h *trace.HTTPInfo, hint string) string {
+	if h.Status != http.StatusMisdirectedRequest && (h.Status != http.StatusForbidden || !strings.Contains(strings.ToLower(hint), "host")) {
+		return ""
+	}
+	host := ""
+	if u, err := url.Parse(h.URL); err == nil {
+		host = u.Host
+	}
+	return fmt.Sprintf(", which looks like a guard against DNS rebinding: the request's Host was %s; use a name that the server expects, or allow this one there", host)
 }
 
 func isStream(h *trace.HTTPInfo) bool {

@@ -13,49 +13,55 @@ type Code string
 
 // The findings of this package.
 const (
-	StdoutNoise        Code = "stdout-noise"
-	NotJSONRPC         Code = "not-jsonrpc"
-	MalformedJSON      Code = "malformed-json"
-	MultiLine          Code = "multi-line-message"
-	InvalidUTF8        Code = "invalid-utf8"
-	DeepNesting        Code = "deep-nesting"
-	BlankLine          Code = "blank-line"
-	CRLF               Code = "crlf"
-	PartialLine        Code = "partial-line"
-	FrameTooLarge      Code = "frame-too-large"
-	MissingJSONRPC     Code = "missing-jsonrpc"
-	WrongJSONRPC       Code = "wrong-jsonrpc"
-	DuplicateMember    Code = "duplicate-member"
-	MixedMessage       Code = "mixed-message"
-	BadMethod          Code = "bad-method"
-	BadParams          Code = "bad-params"
-	BadID              Code = "bad-id"
-	NullID             Code = "null-id"
-	IDTypeChanged      Code = "id-type-changed"
-	IDRewritten        Code = "id-rewritten"
-	UnknownID          Code = "unknown-id"
-	DuplicateResponse  Code = "duplicate-response"
-	LateResponse       Code = "late-response"
-	ResultAndError     Code = "result-and-error"
-	NoResultOrError    Code = "no-result-or-error"
-	BadResult          Code = "bad-result"
-	BadErrorObject     Code = "bad-error-object"
-	DuplicateRequestID Code = "duplicate-request-id"
-	BatchNotAllowed    Code = "batch-not-allowed"
-	WriteFailed        Code = "write-failed"
-	ContentEncoding    Code = "content-encoding"
-	ContentType        Code = "content-type"
-	SSEEventName       Code = "sse-event-name"
-	SSEUnterminated    Code = "sse-unterminated-event"
-	StreamNoAnswer     Code = "stream-without-answer"
-	EmptyAnswer        Code = "empty-answer"
-	AcceptedStatus     Code = "accepted-status"
-	RefusedMessage     Code = "refused-message"
-	GetStreamRefused   Code = "get-stream-refused"
-	RedirectFollowed   Code = "redirect-followed"
-	RedirectRefused    Code = "redirect-refused"
-	StreamResumed      Code = "stream-resumed"
-	ExchangeFailed     Code = "exchange-failed"
+	StdoutNoise              Code = "stdout-noise"
+	NotJSONRPC               Code = "not-jsonrpc"
+	MalformedJSON            Code = "malformed-json"
+	MultiLine                Code = "multi-line-message"
+	InvalidUTF8              Code = "invalid-utf8"
+	DeepNesting              Code = "deep-nesting"
+	BlankLine                Code = "blank-line"
+	CRLF                     Code = "crlf"
+	PartialLine              Code = "partial-line"
+	FrameTooLarge            Code = "frame-too-large"
+	MissingJSONRPC           Code = "missing-jsonrpc"
+	WrongJSONRPC             Code = "wrong-jsonrpc"
+	DuplicateMember          Code = "duplicate-member"
+	MixedMessage             Code = "mixed-message"
+	BadMethod                Code = "bad-method"
+	BadParams                Code = "bad-params"
+	BadID                    Code = "bad-id"
+	NullID                   Code = "null-id"
+	IDTypeChanged            Code = "id-type-changed"
+	IDRewritten              Code = "id-rewritten"
+	UnknownID                Code = "unknown-id"
+	DuplicateResponse        Code = "duplicate-response"
+	LateResponse             Code = "late-response"
+	ResultAndError           Code = "result-and-error"
+	NoResultOrError          Code = "no-result-or-error"
+	BadResult                Code = "bad-result"
+	BadErrorObject           Code = "bad-error-object"
+	DuplicateRequestID       Code = "duplicate-request-id"
+	BatchNotAllowed          Code = "batch-not-allowed"
+	WriteFailed              Code = "write-failed"
+	ContentEncoding          Code = "content-encoding"
+	ContentType              Code = "content-type"
+	SSEEventName             Code = "sse-event-name"
+	SSEUnterminated          Code = "sse-unterminated-event"
+	StreamNoAnswer           Code = "stream-without-answer"
+	EmptyAnswer              Code = "empty-answer"
+	AcceptedStatus           Code = "accepted-status"
+	RefusedMessage           Code = "refused-message"
+	GetStreamRefused         Code = "get-stream-refused"
+	RedirectFollowed         Code = "redirect-followed"
+	RedirectRefused          Code = "redirect-refused"
+	StreamResumed            Code = "stream-resumed"
+	ExchangeFailed           Code = "exchange-failed"
+	BadEndpoint              Code = "bad-endpoint"
+	EndpointPrefixLost       Code = "endpoint-prefix-lost"
+	EndpointRepeated         Code = "endpoint-repeated"
+	AnswerInPost             Code = "answer-in-post"
+	ChallengeMissing         Code = "challenge-missing"
+	ChallengeWithoutMetadata Code = "challenge-without-metadata"
 )
 
 // FindingKind says what a code stands for.
@@ -69,13 +75,15 @@ type FindingKind struct {
 }
 
 const (
-	clauseStdio = "basic/transports#stdio"
-	clauseHTTP  = "basic/transports#streamable-http"
-	clauseBasic = "basic#messages"
-	clauseBatch = "2025-03-26 basic#batching"
-	clauseRPC   = "JSON-RPC 2.0 section 5"
-	clauseJSON  = "RFC 8259"
-	clauseSSE   = "WHATWG HTML 9.2"
+	clauseStdio  = "basic/transports#stdio"
+	clauseHTTP   = "basic/transports#streamable-http"
+	clauseBasic  = "basic#messages"
+	clauseBatch  = "2025-03-26 basic#batching"
+	clauseRPC    = "JSON-RPC 2.0 section 5"
+	clauseJSON   = "RFC 8259"
+	clauseSSE    = "WHATWG HTML 9.2"
+	clauseAuth   = "RFC 9728 section 5.1"
+	clauseLegacy = "2024-11-05 basic/transports#http-with-sse"
 )
 
 // Findings lists every kind of finding of this package. It must not be changed.
@@ -123,6 +131,12 @@ var Findings = []FindingKind{
 	{RedirectRefused, trace.SeverityError, clauseHTTP, "a redirect that cannot be followed safely"},
 	{StreamResumed, trace.SeverityNote, clauseHTTP, "an event stream that ended was asked for again"},
 	{ExchangeFailed, trace.SeverityError, "", "an HTTP exchange that broke: no connection, no HTTP, a cut body"},
+	{BadEndpoint, trace.SeverityError, clauseLegacy, "an event stream of HTTP+SSE that names no endpoint, or one that must not be used: no URI, or of another origin"},
+	{EndpointPrefixLost, trace.SeverityError, clauseLegacy, "an endpoint that was answered with 404 and lacks the path prefix of its event stream"},
+	{EndpointRepeated, trace.SeverityWarning, clauseLegacy, "an endpoint event after the first, which is the one that counts"},
+	{ChallengeMissing, trace.SeverityError, clauseAuth, "a 401 without a WWW-Authenticate header"},
+	{ChallengeWithoutMetadata, trace.SeverityNote, clauseAuth, "a 401 whose challenge does not say where the metadata of the protected resource is"},
+	{AnswerInPost, trace.SeverityError, clauseLegacy, "a message in the answer to a POST of HTTP+SSE; messages of the server belong on the event stream"},
 }
 
 // KindOf returns what a code stands for.

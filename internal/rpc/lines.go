@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/m3-go/m3/internal/wire"
 	"github.com/m3-go/m3/trace"
@@ -13,6 +14,9 @@ import (
 const (
 	maxJoined = 4 << 20 // of a message that is broken over lines
 	maxBurst  = 400     // bytes of noise that a finding shows
+	// tellAfter is how long lines may wait for what follows them before they are told.
+	tellAfter = 250 * time.Millisecond
+	maxGlued  = 16 // places in a line where a message may begin
 )
 
 // lines is what a stream's lines leave open: noise goes on, a broken message may be continued by the next line.
@@ -21,7 +25,8 @@ type lines struct {
 	mu     sync.Mutex
 	noise  burst
 	joined joined
-	crlf   bool // told already
+	timer  *time.Timer // tells what is open when nothing follows
+	crlf   bool        // told already
 	blank  bool
 }
 
@@ -69,8 +74,43 @@ func (c *Conn) line(f *wire.Frame) {
 		c.begin(f, err)
 	case looksLikeJSON(f.Body):
 		c.brokenLine(f, err)
+	case c.glued(f):
 	default:
 		c.noiseLine(f)
+	}
+}
+
+// glued takes a line that is a message behind other text: something was written without a line break. It reports whether the line is one.
+func (c *Conn) glued(f *wire.Frame) bool {
+	for from, n := 0, 0; n < maxGlued; n++ {
+		i := bytes.Index(f.Body[from:], []byte(`{"`))
+		if i < 0 {
+			return false
+		}
+		from += i
+		r, one, batch, err := c.read(f.Body[from:])
+		if err == nil && batch == nil && one.jsonrpc != nil && one.isMessage() {
+			c.flushLines()
+			seq := c.frameEvent(f, trace.KindMCPMalformed)
+			c.find(StdoutNoise, where{seq, f.Offset, ""}, "text before a message on its line: %s", quote(f.Body))
+			if k := c.callOf(trace.RPCID(one.id)); k != nil && one.isAnswer() {
+				c.failNow(k, &CallError{Kind: KindProtocol, Sequence: seq, Reason: "the answer stands behind other text on its line: " + quote(f.Body)})
+			}
+			c.readers.Put(r)
+			return true
+		}
+		c.readers.Put(r)
+		from += 2
+	}
+	return false
+}
+
+// tellSoon makes the lines that are open told when nothing follows. Call it with the lock held.
+func (l *lines) tellSoon(tell func()) {
+	if l.timer == nil {
+		l.timer = time.AfterFunc(tellAfter, tell)
+	} else {
+		l.timer.Reset(tellAfter)
 	}
 }
 
@@ -109,6 +149,7 @@ func (c *Conn) noiseLine(f *wire.Frame) {
 	b := &c.lines.noise
 	if b.lines == 0 {
 		b.at = where{seq, f.Offset, ""}
+		c.lines.tellSoon(c.flushLines)
 	}
 	b.lines++
 	b.bytes += int64(len(f.Raw))
@@ -142,6 +183,7 @@ func (c *Conn) begin(f *wire.Frame, err *syntaxError) {
 	j := &c.lines.joined
 	*j = joined{at: where{seq, f.Offset, ""}, lines: 1, err: *err}
 	j.add(f.Body)
+	c.lines.tellSoon(c.flushLines)
 }
 
 func (c *Conn) isJoining() bool {
@@ -164,6 +206,7 @@ func (c *Conn) joins(f *wire.Frame) bool {
 	j.lines++
 	j.text = append(j.text, '\n')
 	j.add(f.Body)
+	c.lines.tellSoon(c.flushLines)
 	var whole *joined
 	switch {
 	case len(j.text) > maxJoined || j.depth < 0:
@@ -234,6 +277,9 @@ func (c *Conn) tellLines() {
 	c.lines.mu.Lock()
 	noise, j := c.lines.noise, c.lines.joined
 	c.lines.noise, c.lines.joined = burst{}, joined{}
+	if c.lines.timer != nil {
+		c.lines.timer.Stop()
+	}
 	c.lines.open.Store(false)
 	c.lines.mu.Unlock()
 	if noise.lines > 0 {

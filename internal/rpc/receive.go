@@ -3,6 +3,7 @@ package rpc
 import (
 	"bytes"
 	"fmt"
+	"net/http"
 	"unicode/utf8"
 
 	"github.com/m3-go/m3/internal/wire"
@@ -21,6 +22,10 @@ func (c *Conn) Received(f *wire.Frame) {
 		c.undecoded(f)
 	case f.HTTP != nil && f.HTTP.Status >= 300 && f.HTTP.Status < 400, f.Framing == trace.FramingSSE && len(f.Body) == 0:
 		c.frameEvent(f, trace.KindHTTPExchange)
+	case f.Legacy && f.HTTP.Method == http.MethodPost && f.HTTP.Status/100 == 2:
+		c.legacyPost(f)
+	case f.Legacy && f.Event == "endpoint" && f.Framing == trace.FramingSSE && !f.Partial:
+		c.endpoint(f)
 	case f.Framing == trace.FramingSSE && f.Event != "":
 		seq := c.frameEvent(f, trace.KindHTTPExchange)
 		c.find(SSEEventName, where{seq, f.Offset, f.For}, "event %s is skipped: only message events carry messages; its data is %s", quote([]byte(f.Event)), quote(f.Body))
@@ -111,7 +116,7 @@ func (c *Conn) recognise(f *wire.Frame, frag fragment) *call {
 	if f.For != "" {
 		return c.callOf(f.For)
 	}
-	if f.HTTP == nil {
+	if shared(f) {
 		return c.onlyCall()
 	}
 	return nil
@@ -186,7 +191,7 @@ func (c *Conn) messages(f *wire.Frame, one *message, batch []message) (seq int64
 		c.find(BatchNotAllowed, where{seq, f.Offset, f.For}, "a batch of %d messages", len(batch))
 	}
 	for i := range batch {
-		c.message(&wire.Frame{For: f.For, Offset: f.Offset, HTTP: f.HTTP, Time: f.Time, Direction: f.Direction}, &batch[i])
+		c.message(&wire.Frame{For: f.For, Offset: f.Offset, HTTP: f.HTTP, Time: f.Time, Direction: f.Direction, Legacy: f.Legacy}, &batch[i])
 	}
 	return seq
 }

@@ -60,6 +60,9 @@ func (x *exchange) runDirect(ctx context.Context) error {
 	if err != nil {
 		return x.early(ctx, x.direct.wrote, err)
 	}
+	if x.written != nil {
+		x.written()
+	}
 	err = x.run(x.message != nil)
 	stop()
 	switch {

@@ -48,7 +48,9 @@ type exchange struct {
 	hopeless bool      // err is a reason not to read the body
 
 	direct direct
-	ready  chan struct{} // on net/http: closed when the answer's headers are there, or nothing will come
+	// written is called when the request is on its way, on HTTP+SSE, where its sender waits for no more than that. It may be nil.
+	written func()
+	ready   chan struct{} // on net/http: closed when the answer's headers are there, or nothing will come
 
 	mu      sync.Mutex
 	aborted error
@@ -99,7 +101,7 @@ func (x *exchange) head(resp *http.Response) {
 	}
 	x.got = &trace.HTTPInfo{Exchange: x.number, Method: x.method, URL: x.sent.URL, Status: x.status, Header: x.t.received(resp.Header)}
 	x.frame = Frame{Direction: trace.ServerToClient, Framing: trace.FramingBody, HTTP: x.got, For: x.id}
-	if x.message != nil && x.message.Method == "initialize" && x.status/100 == 2 {
+	if x.message != nil && x.message.Method == "initialize" && x.status/100 == 2 && x.t.legacy == nil {
 		x.t.setSession(resp.Header.Get(headerSession))
 	}
 	switch {
@@ -114,6 +116,9 @@ func (x *exchange) head(resp *http.Response) {
 		}
 		x.frame.Framing = trace.FramingSSE
 		x.sse = &sseParser{max: x.t.max}
+	}
+	if x.t.legacy != nil {
+		x.legacyHead()
 	}
 }
 
@@ -172,6 +177,9 @@ func (x *exchange) event(ev *event) {
 	}
 	x.hand()
 	f.Offset += int64(len(ev.raw)) + ev.dropped
+	if x.t.legacy != nil && x.method == http.MethodGet {
+		x.t.legacy.event(x, ev)
+	}
 }
 
 func (x *exchange) hand() {
@@ -209,7 +217,7 @@ func (x *exchange) finish(err error) error {
 		info = x.sent
 	}
 	resumed := x.resumable()
-	x.t.h.ExchangeEnded(&Exchange{For: x.id, Message: x.message, HTTP: info, Frames: x.frames, Err: err, Continues: x.next != nil || resumed})
+	x.t.h.ExchangeEnded(&Exchange{For: x.id, Message: x.message, HTTP: info, Frames: x.frames, Err: err, Continues: x.next != nil || resumed, Legacy: x.t.legacy != nil})
 	if resumed {
 		x.t.resume(x)
 	}

@@ -79,6 +79,8 @@ type HTTP struct {
 	closing   bool
 	exchanges map[*exchange]struct{}
 
+	legacy *SSE // the transport is HTTP+SSE, and this its outside
+
 	once     sync.Once
 	closeErr error
 }
@@ -286,6 +288,12 @@ func (t *HTTP) Stats() Stats {
 
 // Close ends the session with a DELETE where there is one, then every exchange. See [Transport].
 func (t *HTTP) Close() error {
+	t.shut(nil, ErrClosed)
+	return t.closeErr
+}
+
+// shut closes the transport because of why; exchanges that are under way fail with cut.
+func (t *HTTP) shut(why, cut error) {
 	t.once.Do(func() {
 		bound, cancel := context.WithTimeout(context.Background(), closeBound)
 		defer cancel()
@@ -298,7 +306,7 @@ func (t *HTTP) Close() error {
 		}
 		t.end()
 		for _, x := range t.matching(func(*exchange) bool { return true }) {
-			x.abort(ErrClosed)
+			x.abort(cut)
 		}
 		t.wait(bound)
 		if t.pool != nil {
@@ -307,9 +315,8 @@ func (t *HTTP) Close() error {
 		if t.own != nil {
 			t.own.CloseIdleConnections()
 		}
-		t.h.Closed(nil)
+		t.h.Closed(why)
 	})
-	return t.closeErr
 }
 
 // deleteSession says goodbye. How the server takes it is recorded and of no further interest.

@@ -22,7 +22,7 @@ func (e *RedirectError) Error() string {
 // its body nor a credential reaches anybody whom the test did not name.
 func (x *exchange) redirected() {
 	location := x.header.Get("Location")
-	if location == "" || x.method != http.MethodPost {
+	if location == "" || x.method != http.MethodPost && x.t.legacy == nil {
 		return
 	}
 	to, err := x.url.Parse(location)
@@ -40,7 +40,7 @@ func (x *exchange) redirected() {
 		refuse("it leaves https (%s to %s), and credentials are never sent across", from, target)
 	case from != target:
 		refuse("it leads to another origin (%s to %s), and credentials are never sent across", from, target)
-	case x.status != http.StatusTemporaryRedirect && x.status != http.StatusPermanentRedirect:
+	case x.method == http.MethodPost && x.status != http.StatusTemporaryRedirect && x.status != http.StatusPermanentRedirect:
 		refuse("only 307 and 308 keep the method and the body of a POST")
 	case x.hops >= maxRedirects:
 		refuse("it is the %dth in a row", x.hops+1)

@@ -28,7 +28,7 @@ func (t *HTTP) OpenStream() {
 // resumable reports whether a stream that ended is asked for again: the optional stream always, one that carries a request when the server
 // gave its events ids and the answer has not come.
 func (x *exchange) resumable() bool {
-	if x.sse == nil || x.status != http.StatusOK || x.reason(nil) != nil || x.t.isClosing() {
+	if x.t.legacy != nil || x.sse == nil || x.status != http.StatusOK || x.reason(nil) != nil || x.t.isClosing() {
 		return false
 	}
 	if _, protocol := x.t.era(); protocol >= modernProtocol {

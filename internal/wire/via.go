@@ -92,6 +92,9 @@ func (x *exchange) httpRequest(ctx context.Context, fields []headerField, wrote 
 		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(i httptrace.WroteRequestInfo) {
 			if i.Err == nil {
 				wrote.Store(true)
+				if x.written != nil {
+					x.written()
+				}
 			}
 		}})
 	}

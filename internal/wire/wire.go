@@ -45,6 +45,9 @@ type Frame struct {
 	Resent bool
 	// Err says why Body cannot be trusted: its content encoding is not what the headers say. Body is then the bytes as they came.
 	Err error
+	// Legacy says that the transport is HTTP+SSE of 2024-11-05: the answers are on the GET stream, which all requests share, and a POST is only
+	// accepted or refused.
+	Legacy bool
 }
 
 // Message is what Send sends.
@@ -90,6 +93,8 @@ type Exchange struct {
 	Err     error
 	// Continues says that another exchange goes on with the request: after a redirect, or where a cut event stream is resumed.
 	Continues bool
+	// Legacy is that of [Frame]: the GET is the session's own stream, and a POST that was accepted has done its part.
+	Legacy bool
 }
 
 // Transport is one connection to a server.

@@ -51,7 +51,7 @@ func (s *Script) ServeHTTP() (*HTTP, error) {
 	}
 	t := &HTTP{URL: "http://" + l.Addr().String() + "/mcp", l: l, done: make(chan error, 1), quit: make(chan struct{}), came: make(chan struct{}, 1), names: map[string]*request{}}
 	go t.accept()
-	go func() { t.done <- s.play(&player{peer: t, vars: map[string]string{}}) }()
+	go func() { t.done <- s.play(&player{peer: t, vars: map[string]string{"HOST": l.Addr().String()}}) }()
 	return t, nil
 }
 
@@ -172,6 +172,13 @@ func (t *HTTP) do(st step) error {
 		return nil
 	case "header":
 		return r.checkHeader(st.rest)
+	case "path":
+		if r.RequestURI != st.rest {
+			return fmt.Errorf("it is %q", r.RequestURI)
+		}
+		return nil
+	case "data":
+		return t.send([]byte("data: " + st.rest + "\n\n"))
 	case "reply":
 		return t.reply(st.rest)
 	case "stream":

@@ -19,8 +19,10 @@
 //	end                           end the chunks
 //	raw "HTTP/1.1 200 OK\r\n…"    without stream before: exact bytes
 //	cut                           close the connection
+//	path TARGET                   the request must be for this path, query included
+//	data TEXT                     send TEXT as one event of the stream
 //
-// Every other step keeps its meaning. A line that begins with # is a comment.
+// ${HOST} is the server's host and port. Every other step keeps its meaning. A line that begins with # is a comment.
 package wiretest
 
 import (
@@ -98,6 +100,7 @@ func Parse(b []byte) (*Script, error) {
 var verbs = map[string]bool{
 	"<": true, ">": true, "raw": true, "repeat": true, "sleep": true, "eof": true, "drain": true,
 	"header": true, "@": true, "reply": true, "stream": true, "end": true, "cut": true,
+	"path": true, "data": true,
 }
 
 // message is what a wait looks at.
@@ -150,7 +153,7 @@ func (p *player) step(st step) error {
 		d, err := time.ParseDuration(st.rest)
 		time.Sleep(d)
 		return err
-	case "reply":
+	case "reply", "data":
 		st.rest = p.expand(st.rest)
 	}
 	return p.peer.do(st)
