@@ -28,6 +28,10 @@ type Client struct {
 	tape    *evidence.Tape
 	session *mcp.Session
 	dialer  *dialer
+	lone    *rpc.Conn // the connection of a Raw without a session
+
+	rawOnce sync.Once
+	raw     *Raw
 
 	catalogue catalogue // for ValidateSchemas
 
@@ -102,11 +106,12 @@ func (c *Client) end(cause *stopCause) error {
 		c.mu.Lock()
 		c.cause = cause
 		c.mu.Unlock()
-		if c.session == nil { // still opening: open sees the kit's end by its own
+		conn := c.conn()
+		if conn == nil { // still opening: open sees the kit's end by its own
 			return
 		}
 		outcome, reason := c.outcome(cause)
-		err := c.session.Close()
+		err := conn.Close()
 		c.endErr = errors.Join(err, c.finish(outcome, reason))
 		c.mu.Lock()
 		c.closed = true
@@ -116,14 +121,22 @@ func (c *Client) end(cause *stopCause) error {
 	return c.endErr
 }
 
+// conn is the JSON-RPC connection: the session's, or that of a Raw. Nil while the client is opening.
+func (c *Client) conn() *rpc.Conn {
+	if c.session != nil {
+		return c.session.RPC()
+	}
+	return c.lone
+}
+
 // outcome is the execution's: a connection that the server ended by itself has failed.
 func (c *Client) outcome(cause *stopCause) (trace.Outcome, error) {
 	if cause != nil {
 		return cause.outcome, cause.err("execution")
 	}
 	select {
-	case <-c.session.Done():
-		return trace.OutcomeFailed, c.session.RPC().Err()
+	case <-c.conn().Done():
+		return trace.OutcomeFailed, c.conn().Err()
 	default:
 		return trace.OutcomeCompleted, nil
 	}

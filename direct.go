@@ -48,8 +48,21 @@ type DirectOptions struct {
 // The errors are *TransportError, *ProtocolError, *TimeoutError, *CancelledError, *UnsupportedError, *ValidationError and
 // *EndpointTrustError. A failed connect is an execution too: its trace tells what was seen.
 func (k *Kit) Direct(ctx context.Context, server Server, opts *DirectOptions) (*Client, error) {
+	c, err := k.newClient("Direct", server, opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.open(ctx, server); err != nil {
+		k.forget(c)
+		return nil, err
+	}
+	return c, nil
+}
+
+// newClient checks what it is given and makes the kit responsible for a client that is not open yet.
+func (k *Kit) newClient(operation string, server Server, opts *DirectOptions) (*Client, error) {
 	if server == nil {
-		return nil, validationf("Direct: the server is nil")
+		return nil, validationf("%s: the server is nil", operation)
 	}
 	if err := k.usable(); err != nil {
 		return nil, err
@@ -62,14 +75,7 @@ func (k *Kit) Direct(ctx context.Context, server Server, opts *DirectOptions) (*
 		return nil, err
 	}
 	c := &Client{kit: k, server: server.ServerName(), opts: o}
-	if err := k.register(c); err != nil {
-		return nil, err
-	}
-	if err := c.open(ctx, server); err != nil {
-		k.forget(c)
-		return nil, err
-	}
-	return c, nil
+	return c, k.register(c)
 }
 
 // resolve fills in the defaults, so that what is stored is what holds.
@@ -162,22 +168,9 @@ func (c *Client) spec(server Server) (trace.JSON, error) {
 
 // open makes the execution and connects.
 func (c *Client) open(ctx context.Context, server Server) error {
-	c.id = trace.ExecutionID(newID())
-	d := &dialer{client: c, server: server}
-	c.dialer = d
-	// Secrets are known to the redactor before anything is kept, the specification included.
-	if err := d.resolveSecrets(ctx); err != nil {
-		return err
-	}
-	spec, err := c.spec(server)
+	d, err := c.prepare(ctx, server)
 	if err != nil {
 		return err
-	}
-	if err := c.begin(ctx, spec); err != nil {
-		return err
-	}
-	if err := d.build(ctx); err != nil {
-		return c.failed(ctx, err, nil)
 	}
 	start, cancel := context.WithTimeoutCause(ctx, c.opts.StartTimeout, errStartDeadline)
 	defer cancel()
@@ -190,6 +183,28 @@ func (c *Client) open(ctx context.Context, server Server) error {
 		c.kit.rememberLegacy(d.key())
 	}
 	return nil
+}
+
+// prepare makes the execution, and everything that a connection needs.
+func (c *Client) prepare(ctx context.Context, server Server) (*dialer, error) {
+	c.id = trace.ExecutionID(newID())
+	d := &dialer{client: c, server: server}
+	c.dialer = d
+	// Secrets are known to the redactor before anything is kept, the specification included.
+	if err := d.resolveSecrets(ctx); err != nil {
+		return nil, err
+	}
+	spec, err := c.spec(server)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.begin(ctx, spec); err != nil {
+		return nil, err
+	}
+	if err := d.build(ctx); err != nil {
+		return nil, c.failed(ctx, err, nil)
+	}
+	return d, nil
 }
 
 var errStartDeadline = errors.New("start deadline")

@@ -16,6 +16,9 @@ const (
 
 // Received takes a frame.
 func (c *Conn) Received(f *wire.Frame) {
+	if t := c.raw.Load(); t != nil {
+		defer t.received(f)
+	}
 	switch {
 	case f.Err != nil:
 		c.undecoded(f)

@@ -45,6 +45,8 @@ type Frame struct {
 	Resent bool
 	// Err says why Body cannot be trusted: its content encoding is not what the headers say. Body is then the bytes as they came.
 	Err error
+	// Sequence is set by the Handler: the event that holds the frame.
+	Sequence int64
 }
 
 // Message is what Send sends.
@@ -58,6 +60,10 @@ type Message struct {
 	Header http.Header
 	// Call is the sender's record of a request; nil for other messages. An HTTP transport asks it whether there is anything to wait for.
 	Call Call
+	// Exact sends Body alone on a stream, without the line break that ends a frame: a part of a frame, or something that is none.
+	Exact bool
+	// Verb is the HTTP method; empty is POST. Streams have none.
+	Verb string
 }
 
 // Call is a request that waits for its answer.
