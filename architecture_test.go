@@ -40,6 +40,7 @@ var rooms = [][]string{
 	{"m3test"},
 	{"internal/report"},
 	{"internal/gotest"},
+	{"internal/probe"},
 	{"cmd/m3"},
 }
 

@@ -131,8 +131,11 @@ func (r *Raw) failure(ctx context.Context, operation string, err error) error {
 	return e
 }
 
-// NextID gives an id for a request that nobody else uses on the connection: a JSON string.
-func (r *Raw) NextID() string { return `"raw-` + strconv.FormatInt(r.ids.Add(1), 10) + `"` }
+// firstRawID keeps the ids of raw requests apart from those of a session, which count from 1; servers that keep ids in 32 bits can take them.
+const firstRawID = 1 << 30
+
+// NextID gives an id for a request that nobody else uses on the connection, as JSON text: a number.
+func (r *Raw) NextID() string { return strconv.FormatInt(firstRawID+r.ids.Add(1), 10) }
 
 // Request gives the text of a proper request, for a test to send or to break: with a fresh id, and the _meta that the version asks for. params is a
 // JSON object, or empty for none.
