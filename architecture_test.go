@@ -28,6 +28,7 @@ var rooms = [][]string{
 	{"trace"},
 	{"internal/evidence"},
 	{"internal/proc"},
+	{"internal/oauth"},
 	{"internal/wire"},
 	{"internal/rpc"},
 	{"internal/mcp"},

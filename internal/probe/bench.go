@@ -27,10 +27,13 @@ type bench struct {
 	prompts  []m3.PromptInfo
 	init     m3.Initialization
 
+	startup time.Duration // how long the good client took to connect
+
 	shared  *m3.Raw                   // past its handshake; nil until it is needed, and after it broke
 	session string                    // the shared connection's HTTP session id
 	fresh   []*m3.Raw                 // the present probe's own connections
 	offers  map[string]*m3.RawMessage // answers to initialize by version asked
+	calls   map[string]*toolCall      // valid calls, by tool: each is made once a run
 	seen    map[*m3.Raw]int64         // the last HTTP exchange that was looked at
 	used    []trace.ExecutionID
 }
@@ -91,9 +94,20 @@ func (r *reply) saw() string {
 // grace is how long an answer without a usable id may come after the answer to a later ping.
 const grace = 150 * time.Millisecond
 
+// afterPing is the same for the answer to a hostile frame with a readable id, which costs a server no work.
+const afterPing = 400 * time.Millisecond
+
+// aliveWait is how long the sign of life after a probe may take: a server that is only slow is not dead.
+const aliveWait = 10 * time.Second
+
+// starting bounds what happens first on a connection: the server may still be starting, which took it so long the first time.
+func (b *bench) starting(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, b.opts.Patience+3*b.startup)
+}
+
 // open makes a connection without a handshake.
 func (b *bench) open(ctx context.Context) (*m3.Raw, error) {
-	o := &m3.DirectOptions{Timeout: b.opts.Patience, StartTimeout: b.opts.Start}
+	o := &m3.DirectOptions{Timeout: b.opts.Start, StartTimeout: b.opts.Start}
 	if b.modern {
 		o.Protocol = b.version
 	}
@@ -167,7 +181,7 @@ func (b *bench) ask(ctx context.Context, method, params string) (*reply, string)
 		return &reply{err: err}, ""
 	}
 	id, frame := raw.Request(method, params)
-	return b.poke(ctx, raw, &m3.RawFrame{Body: frame}, id), id
+	return b.pokeFor(ctx, raw, &m3.RawFrame{Body: frame}, id, b.opts.Patience), id
 }
 
 // send sends bytes on the shared connection. id is that of the answer that is hoped for, or empty.
@@ -181,16 +195,23 @@ func (b *bench) send(ctx context.Context, body, id string) *reply {
 
 // poke sends a frame and collects what comes of it. On a stream a ping follows, so that silence need not be waited for.
 func (b *bench) poke(ctx context.Context, raw *m3.Raw, f *m3.RawFrame, id string) *reply {
+	return b.pokeFor(ctx, raw, f, id, afterPing)
+}
+
+// pokeFor is poke for a request that may take its time: wait is how long its answer may come after that to the ping.
+func (b *bench) pokeFor(ctx context.Context, raw *m3.Raw, f *m3.RawFrame, id string, wait time.Duration) *reply {
 	if b.http {
 		return b.post(ctx, raw, f, id)
 	}
 	b.drain(raw)
 	r := &reply{}
-	if r.err = raw.SendFrame(ctx, f); r.err != nil {
+	bounded, cancel := context.WithTimeout(ctx, b.opts.Patience)
+	defer cancel()
+	if r.err = raw.SendFrame(bounded, f); r.err != nil {
 		return r
 	}
 	ping, frame := b.sign(raw)
-	if r.err = raw.Send(ctx, frame); r.err != nil {
+	if r.err = raw.Send(bounded, frame); r.err != nil {
 		return r
 	}
 	deadline := time.Now().Add(b.opts.Patience)
@@ -204,6 +225,7 @@ func (b *bench) poke(ctx context.Context, raw *m3.Raw, f *m3.RawFrame, id string
 			return r
 		case m.IsAnswer(ping):
 			r.alive = true
+			deadline = earlier(deadline, time.Now().Add(wait))
 			if id == "" && r.any() == nil {
 				deadline = time.Now().Add(grace)
 			}
@@ -323,6 +345,8 @@ func (b *bench) alive(ctx context.Context) error {
 	if b.shared == nil {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, aliveWait)
+	defer cancel()
 	id, frame := b.sign(b.shared)
 	if b.http {
 		r := b.post(ctx, b.shared, &m3.RawFrame{Body: frame}, id)

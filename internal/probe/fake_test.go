@@ -232,6 +232,12 @@ func (f *fake) dispatch(p *peer, method string, r *request, text string) (string
 	case r.Params != nil && r.Params[0] != '{':
 		return errorText(r.ID, -32602, "params"), nil
 	}
+	if f.modern && method == "initialize" {
+		if f.is("removed-initialize") {
+			return "", nil
+		}
+		return errorText(r.ID, -32601, "no initialize"), nil
+	}
 	if f.modern {
 		if e := f.checkMeta(r, text); e != "" {
 			return e, nil

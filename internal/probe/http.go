@@ -177,7 +177,7 @@ func inSession(run func(ctx context.Context, b *bench) verdict) func(ctx context
 func runDelete(ctx context.Context, b *bench) verdict {
 	raw, err := b.own(ctx)
 	if err == nil {
-		_, err = raw.Handshake(ctx, b.version)
+		err = b.greet(ctx, raw)
 	}
 	if err != nil {
 		return fired("%v", err)

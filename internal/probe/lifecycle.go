@@ -26,6 +26,8 @@ func (b *bench) offer(ctx context.Context, version string) *m3.RawMessage {
 	if err != nil {
 		return nil
 	}
+	ctx, cancel := b.starting(ctx)
+	defer cancel()
 	m, _ := raw.Initialize(ctx, version) // an error answer comes with its message
 	b.offers[version] = m
 	return m
@@ -108,7 +110,7 @@ func lifecycleProbes() []*Probe {
 			run: func(ctx context.Context, b *bench) verdict {
 				raw, err := b.own(ctx)
 				if err == nil {
-					_, err = raw.Handshake(ctx, b.version)
+					err = b.greet(ctx, raw)
 				}
 				if err != nil {
 					return fired("%v", err)
@@ -164,6 +166,8 @@ func first(frame, id string, judge func(*reply) verdict) func(ctx context.Contex
 
 // post1 sends a first frame. No ping follows it: before initialize a server need not answer one.
 func (b *bench) post1(ctx context.Context, raw *m3.Raw, frame, id string) *reply {
+	ctx, cancel := b.starting(ctx)
+	defer cancel()
 	f := &m3.RawFrame{Body: []byte(frame)}
 	if b.http {
 		return b.post(ctx, raw, f, id)
@@ -191,13 +195,23 @@ func (b *bench) handshakeAfter(ctx context.Context, frame string) verdict {
 
 // completes performs the handshake and lists.
 func (b *bench) completes(ctx context.Context, raw *m3.Raw) verdict {
-	if _, err := raw.Handshake(ctx, b.version); err != nil {
+	if err := b.greet(ctx, raw); err != nil {
 		return fired("the handshake fails after it: %s", firstLine(err))
 	}
 	return b.lives(ctx, raw)
 }
 
+// greet performs the handshake of a connection of the probe's own.
+func (b *bench) greet(ctx context.Context, raw *m3.Raw) error {
+	ctx, cancel := b.starting(ctx)
+	defer cancel()
+	_, err := raw.Handshake(ctx, b.version)
+	return err
+}
+
 func (b *bench) lives(ctx context.Context, raw *m3.Raw) verdict {
+	ctx, cancel := b.starting(ctx)
+	defer cancel()
 	id, frame := raw.Request(b.lists(), "")
 	if err := raw.Send(ctx, frame); err != nil {
 		return fired("%s is not taken after it: %s", b.lists(), firstLine(err))
@@ -228,7 +242,9 @@ func between(method, params string) func(ctx context.Context, b *bench) verdict 
 		if err != nil {
 			return fired("%v", err)
 		}
-		if _, err := raw.Initialize(ctx, b.version); err != nil {
+		bounded, cancel := b.starting(ctx)
+		defer cancel()
+		if _, err := raw.Initialize(bounded, b.version); err != nil {
 			return fired("%s", firstLine(err))
 		}
 		raw.SetProtocol(b.version)

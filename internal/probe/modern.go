@@ -48,6 +48,8 @@ func modernProbes() []*Probe {
 				})
 				return r.served(id)
 			}},
+		{Name: "removed-initialize", About: "initialize, which is gone in 2026-07-28, is refused, or served in an older version: not met with silence", Clause: "2026-07-28, basic/lifecycle: era detection", Severity: trace.SeverityWarning, scope: modernOnly,
+			run: first(`{"jsonrpc":"2.0","id":"old","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"m3","version":"1"}}}`, `"old"`, (*reply).answered)},
 		{Name: "header-method-mismatch", About: "a header Mcp-Method that names another method than the body is refused with 400 and -32020", Clause: clauseHeaders, Severity: trace.SeverityError, scope: modernOnly | httpOnly,
 			run: withHeader("Mcp-Method", "tools/call", -32020)},
 		{Name: "header-version-mismatch", About: "a header MCP-Protocol-Version that is not the body's is refused with 400 and -32020", Clause: clauseHeaders, Severity: trace.SeverityError, scope: modernOnly | httpOnly,
@@ -70,7 +72,7 @@ func modernProbes() []*Probe {
 				return r.refused()
 			}},
 	}
-	for _, method := range []string{"ping", "initialize", "logging/setLevel", "resources/subscribe"} {
+	for _, method := range []string{"ping", "logging/setLevel", "resources/subscribe"} {
 		probes = append(probes, &Probe{Name: "removed-" + strings.ToLower(strings.ReplaceAll(method, "/", "-")), About: method + " is gone in 2026-07-28: -32601", Clause: "2026-07-28, changelog: removed methods",
 			Severity: trace.SeverityWarning, scope: modernOnly, run: func(ctx context.Context, b *bench) verdict {
 				r, _ := b.ask(ctx, method, "")

@@ -107,7 +107,7 @@ func (e *UnknownProbeError) Error() string {
 // Run probes a server with connections of the kit. The error is about connecting or about the options; what the server does wrong is in the report, and the run goes
 // on after it. It always ends with the question whether the server is still alive.
 func Run(ctx context.Context, kit *m3.Kit, server m3.Server, opts *Options) (*Report, error) {
-	b := &bench{kit: kit, server: server, offers: map[string]*m3.RawMessage{}, seen: map[*m3.Raw]int64{}}
+	b := &bench{kit: kit, server: server, offers: map[string]*m3.RawMessage{}, calls: map[string]*toolCall{}, seen: map[*m3.Raw]int64{}}
 	if opts != nil {
 		b.opts = *opts
 	}
@@ -154,10 +154,12 @@ func choose(only []string) ([]*Probe, error) {
 
 // meet connects as a good client does, and learns what there is.
 func (b *bench) meet(ctx context.Context) error {
+	began := time.Now()
 	c, err := b.kit.Direct(ctx, b.server, &m3.DirectOptions{Protocol: b.opts.Protocol, StartTimeout: b.opts.Start})
 	if err != nil {
 		return err
 	}
+	b.startup = time.Since(began)
 	b.used = append(b.used, c.ExecutionID())
 	b.init = c.Initialization()
 	b.version = b.init.ProtocolVersion

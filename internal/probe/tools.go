@@ -296,17 +296,12 @@ func valid(look func(t *m3.ToolInfo, r *reply, m *m3.RawMessage) (wrong string))
 			if args == "" || calls >= maxToolCalls {
 				continue
 			}
-			r, id := b.ask(ctx, "tools/call", fmt.Sprintf(`{"name":%s,"arguments":%s}`, quoted(t.Name), args))
-			m := r.answer(id)
+			c := b.callOnce(ctx, t, args)
 			calls++
-			if m == nil {
-				wrong = append(wrong, "tool "+t.Name+": no answer within the probe's patience: "+r.saw())
-				break
+			if c.answer == nil || c.answer.Result == nil || toolError(c.answer) {
+				continue // its own failure is its own affair, and its own time
 			}
-			if m.Result == nil || toolError(m) {
-				continue // its own failure is its own affair
-			}
-			if w := look(t, r, m); w != "" {
+			if w := look(t, c.reply, c.answer); w != "" {
 				wrong = append(wrong, "tool "+t.Name+": "+w)
 			}
 		}
@@ -318,6 +313,26 @@ func valid(look func(t *m3.ToolInfo, r *reply, m *m3.RawMessage) (wrong string))
 		}
 		return ok
 	}
+}
+
+// toolCall is a valid call and what came of it.
+type toolCall struct {
+	reply  *reply
+	answer *m3.RawMessage // nil: none within the patience
+}
+
+// callOnce calls a tool, the first time that it is asked to. A call that takes too long is cancelled.
+func (b *bench) callOnce(ctx context.Context, t *m3.ToolInfo, args string) *toolCall {
+	if c := b.calls[t.Name]; c != nil {
+		return c
+	}
+	r, id := b.ask(ctx, "tools/call", fmt.Sprintf(`{"name":%s,"arguments":%s}`, quoted(t.Name), args))
+	c := &toolCall{r, r.answer(id)}
+	b.calls[t.Name] = c
+	if c.answer == nil && !b.http {
+		b.send(ctx, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, id), "")
+	}
+	return c
 }
 
 // harmless makes valid arguments for a tool that may be called with them: it is annotated readOnlyHint, or the caller allows all.
