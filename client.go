@@ -123,6 +123,8 @@ func (c *Client) end(cause *stopCause) error {
 
 // conn is the JSON-RPC connection: the session's, or that of a Raw. Nil while the client is opening.
 func (c *Client) conn() *rpc.Conn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.session != nil {
 		return c.session.RPC()
 	}

@@ -56,7 +56,28 @@ func (k *Kit) Direct(ctx context.Context, server Server, opts *DirectOptions) (*
 		k.forget(c)
 		return nil, err
 	}
+	if err := k.opened(c); err != nil {
+		return nil, err
+	}
 	return c, nil
+}
+
+// opened checks that the kit did not end while the client was opening, when there was nothing that it could close.
+func (k *Kit) opened(c *Client) error {
+	k.mu.Lock()
+	err, stopped := k.usableLocked(), k.stopped
+	k.mu.Unlock()
+	outcome := trace.OutcomeCancelled
+	if stopped != nil {
+		err, outcome = stopped.err("connect to "+c.server), stopped.outcome
+	}
+	if err == nil {
+		return nil
+	}
+	k.forget(c)
+	_ = c.conn().Close() // why there is no client is the error to tell
+	_ = c.finish(outcome, err)
+	return err
 }
 
 // newClient checks what it is given and makes the kit responsible for a client that is not open yet.
@@ -178,7 +199,9 @@ func (c *Client) open(ctx context.Context, server Server) error {
 	if err != nil {
 		return c.failed(start, err, d)
 	}
+	c.mu.Lock()
 	c.session = session
+	c.mu.Unlock()
 	if c.opts.Protocol == "" && session.Info().Legacy {
 		c.kit.rememberLegacy(d.key())
 	}

@@ -64,6 +64,9 @@ func (k *Kit) Raw(ctx context.Context, server Server, opts *DirectOptions) (*Raw
 		k.forget(c)
 		return nil, err
 	}
+	if err := k.opened(c); err != nil {
+		return nil, err
+	}
 	return c.raw, nil
 }
 
@@ -83,7 +86,10 @@ func (c *Client) openRaw(ctx context.Context, server Server) error {
 	}
 	conn.Start(link)
 	raw.link = link
-	c.rawOnce.Do(func() { c.raw, c.lone = raw, conn })
+	c.mu.Lock()
+	c.lone = conn
+	c.mu.Unlock()
+	c.rawOnce.Do(func() { c.raw = raw })
 	if mcp.Modern(c.opts.Protocol) {
 		raw.SetProtocol(c.opts.Protocol)
 	}

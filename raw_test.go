@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/m3-go/m3"
+	"github.com/m3-go/m3/store/memory"
 	"github.com/m3-go/m3/trace"
 )
 
@@ -289,5 +290,119 @@ func TestRawExpectTimesOut(t *testing.T) {
 	}
 	if _, err := newKit(t, m3.Config{}).Raw(t.Context(), nil, nil); !errors.Is(err, m3.ErrValidation) {
 		t.Errorf("a nil server is %v", err)
+	}
+}
+
+// The server's own faults are findings beside raw bytes as ever; and what it sends before any were sent is judged as always.
+func TestRawKeepsFindings(t *testing.T) {
+	t.Parallel()
+	server := m3.PipeServer{Name: "sloppy", Serve: func(_ context.Context, stream io.ReadWriteCloser) error {
+		if _, err := io.WriteString(stream, "listening\n"+`{"jsonrpc":"2.0","id":77,"result":{}}`+"\n"); err != nil {
+			return err
+		}
+		lines := bufio.NewReader(stream)
+		if _, err := lines.ReadBytes('\n'); err != nil {
+			return nil
+		}
+		if _, err := io.WriteString(stream, `{"id":"a","result":{}}`+"\n"+`{"jsonrpc":"2.0","id":"roots","method":"roots/list"}`+"\n"); err != nil {
+			return err
+		}
+		line, err := lines.ReadBytes('\n')
+		if err == nil && strings.Contains(string(line), `"id":"roots"`) {
+			_, err = io.WriteString(stream, `{"jsonrpc":"2.0","method":"notifications/thanks"}`+"\n")
+		}
+		return err
+	}}
+	raw := openRaw(t, newKit(t, m3.Config{}), server)
+	if _, err := raw.ExpectResult(t.Context(), "77"); err != nil {
+		t.Fatal(err)
+	}
+	if err := raw.Send(t.Context(), []byte(`{"jsonrpc":"2.0","id":"a","method":"x"}`)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := raw.ExpectResult(t.Context(), `"a"`); err != nil {
+		t.Error(err)
+	}
+	if m, err := raw.Expect(t.Context(), "a request", func(m *m3.RawMessage) bool { return m.Method == "roots/list" }); err != nil || string(m.ID) != `"roots"` {
+		t.Errorf("%v %v", m, err)
+	}
+	if err := raw.Send(t.Context(), []byte(`{"jsonrpc":"2.0","id":"roots","result":{"roots":[]}}`)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := raw.Expect(t.Context(), "thanks", func(m *m3.RawMessage) bool { return m.Method == "notifications/thanks" }); err != nil {
+		t.Error(err)
+	}
+	if err := raw.Close(); err != nil {
+		t.Error(err)
+	}
+	codes := map[string]int{}
+	for _, f := range raw.Findings() {
+		codes[f.Code]++
+	}
+	if codes["stdout-noise"] != 1 || codes["unknown-id"] != 1 || codes["missing-jsonrpc"] != 1 || len(codes) != 3 {
+		t.Errorf("findings: %v", codes)
+	}
+}
+
+// A kit that ends while a client is being opened leaves nothing open, and the caller no client.
+func TestKitClosesWhileOpening(t *testing.T) {
+	t.Parallel()
+	kit, err := m3.New(m3.Config{Store: memory.New(nil)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kit.Store().Close()
+	asked, proceed, ended, served := make(chan bool), make(chan bool), make(chan error, 1), make(chan bool)
+	server := m3.PipeServer{Name: "slow", Serve: func(ctx context.Context, stream io.ReadWriteCloser) error {
+		defer close(served)
+		lines := bufio.NewReader(stream)
+		line, _ := lines.ReadBytes('\n')
+		close(asked)
+		<-proceed
+		for ; len(line) > 0; line, _ = lines.ReadBytes('\n') {
+			if _, err := io.WriteString(stream, strictReply(line)+"\n"); err != nil {
+				return nil
+			}
+		}
+		return nil
+	}}
+	go func() {
+		_, err := kit.Direct(context.Background(), server, &m3.DirectOptions{Protocol: "2025-11-25"})
+		ended <- err
+	}()
+	<-asked
+	if err := kit.Close(); err != nil {
+		t.Error(err)
+	}
+	close(proceed)
+	if err := <-ended; !errors.Is(err, m3.ErrKitClosed) {
+		t.Errorf("a client of a closed kit: %v", err)
+	}
+	select {
+	case <-served:
+	case <-time.After(10 * time.Second):
+		t.Error("the server was left running")
+	}
+}
+
+// What nobody takes is dropped, the oldest first, and counted.
+func TestRawInboxIsBounded(t *testing.T) {
+	t.Parallel()
+	const many = 5000
+	server := m3.PipeServer{Name: "flood", Serve: func(_ context.Context, stream io.ReadWriteCloser) error {
+		for i := range many {
+			if _, err := fmt.Fprintf(stream, `{"jsonrpc":"2.0","method":"notifications/n","params":{"i":%d}}`+"\n", i); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}
+	raw := openRaw(t, newKit(t, m3.Config{}), server)
+	if err := raw.ExpectClosed(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	messages, lost := raw.Take()
+	if len(messages)+lost != many || lost == 0 || !strings.Contains(string(messages[len(messages)-1].Body), fmt.Sprint(many-1)) {
+		t.Errorf("%d messages, %d lost", len(messages), lost)
 	}
 }
