@@ -187,18 +187,19 @@ func TestUnfinishedExecutionsKeepTheirEvidence(t *testing.T) {
 		name    string
 		end     func(t *testing.T, kit *m3.Kit, client *m3.Client)
 		outcome trace.Outcome
+		status  trace.ToolCallStatus // of the call that was not answered
 	}{
 		{"failed", func(t *testing.T, _ *m3.Kit, c *m3.Client) {
 			if _, err := c.CallTool(t.Context(), "leave", nil, nil); err == nil {
 				t.Error("a server that left has answered")
 			}
-		}, trace.OutcomeFailed},
+		}, trace.OutcomeFailed, trace.ToolTransportError},
 		{"timed out", func(t *testing.T, kit *m3.Kit, c *m3.Client) {
 			stopDuring(t, kit, c, trace.OutcomeTimedOut)
-		}, trace.OutcomeTimedOut},
+		}, trace.OutcomeTimedOut, trace.ToolTimedOut},
 		{"cancelled", func(t *testing.T, kit *m3.Kit, c *m3.Client) {
 			stopDuring(t, kit, c, trace.OutcomeCancelled)
-		}, trace.OutcomeCancelled},
+		}, trace.OutcomeCancelled, trace.ToolCancelled},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -219,8 +220,8 @@ func TestUnfinishedExecutionsKeepTheirEvidence(t *testing.T) {
 			if view.Outcome() != tc.outcome || calls.Len() != 2 || calls.At(0).ToolStatus != trace.ToolSuccess {
 				t.Fatalf("outcome %s with %d calls", view.Outcome(), calls.Len())
 			}
-			if last := calls.At(1); last.ToolStatus == trace.ToolSuccess || last.Result.OK() {
-				t.Errorf("the call that was not answered reads %s, result %s", last.ToolStatus, last.Result.State)
+			if last := calls.At(1); last.ToolStatus != tc.status || last.Result.OK() {
+				t.Errorf("the call that was not answered reads %s, want %s; result %s", last.ToolStatus, tc.status, last.Result.State)
 			}
 		})
 	}
@@ -276,5 +277,47 @@ func TestFailedConnectLeavesATrace(t *testing.T) {
 	info, err := kit.Store().Execution(t.Context(), id)
 	if err != nil || info.Outcome != trace.OutcomeFailed || info.Finished == nil {
 		t.Errorf("stored as %+v, %v", info, err)
+	}
+}
+
+// C58: the events of a trace are there for whoever wants to read them, and whatever is done to what a view returned, it and every later view
+// stay as they are.
+func TestViewIsImmutable(t *testing.T) {
+	t.Parallel()
+	client := connect(t, newKit(t, m3.Config{}), scripted, &m3.DirectOptions{Protocol: "2025-11-25"})
+	const args = `{"text":"as it was"}`
+	if _, err := client.CallTool(t.Context(), "echo", json.RawMessage(args), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Close(); err != nil {
+		t.Fatal(err)
+	}
+	tr, err := client.FinalTrace()
+	if err != nil {
+		t.Fatal(err)
+	}
+	view, err := tr.View()
+	if err != nil {
+		t.Fatal(err)
+	}
+	clear(view.ToolCalls().At(0).Arguments.Value)
+	frames := 0
+	for _, ev := range tr.Events() {
+		if ev.Frame != nil {
+			clear(ev.Frame.Bytes)
+			frames++
+		}
+	}
+	again, err := client.View()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range []trace.View{view, again} {
+		if got := v.ToolCalls().At(0).Arguments.Value; string(got) != args {
+			t.Errorf("the arguments are now %q", got)
+		}
+	}
+	if frames != 5 { // initialize and its answer, initialized, the call and its answer
+		t.Errorf("%d frames", frames)
 	}
 }

@@ -24,8 +24,8 @@ type buildCache struct {
 }
 
 type built struct {
-	once sync.Once
-	path string
+	done chan struct{}
+	path string // path and err are there when done is closed
 	err  error
 }
 
@@ -39,13 +39,21 @@ func (c *buildCache) get(ctx context.Context, pkg string) (string, error) {
 	c.mu.Lock()
 	b := c.done[key]
 	if b == nil {
-		b = &built{}
+		b = &built{done: make(chan struct{})}
 		c.done[key] = b
+		// The build belongs to the process, not to the first caller: its ctx must not end it for the others.
+		go func() {
+			defer close(b.done)
+			b.path, b.err = build(context.WithoutCancel(ctx), key, pkg)
+		}()
 	}
 	c.mu.Unlock()
-	// The build belongs to the process, not to the first caller: its ctx must not end it for the others.
-	b.once.Do(func() { b.path, b.err = build(context.WithoutCancel(ctx), key, pkg) })
-	return b.path, b.err
+	select {
+	case <-b.done:
+		return b.path, b.err
+	case <-ctx.Done():
+		return "", fmt.Errorf("go build %s has not finished: %w", pkg, context.Cause(ctx))
+	}
 }
 
 // build links into m3's cache, so that go's own up-to-date check saves the linking when nothing changed and no file is left

@@ -1,7 +1,6 @@
 package m3
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,6 +14,7 @@ import (
 	"github.com/m3-go/m3/internal/mcp"
 	"github.com/m3-go/m3/internal/proc"
 	"github.com/m3-go/m3/internal/rpc"
+	"github.com/m3-go/m3/internal/wire"
 	"github.com/m3-go/m3/trace"
 )
 
@@ -34,12 +34,17 @@ type Client struct {
 	raw     *Raw
 
 	catalogue catalogue // for ValidateSchemas
+	callbacks callbacks // Log and Notification
 
 	endOnce sync.Once
 	endErr  error
 	mu      sync.Mutex
-	closed  bool
+	closing bool       // Close has begun
+	closed  bool       // and is over
 	cause   *stopCause // why the kit ended the execution
+	// abort ends the opening; nil once it is over. opened is closed then.
+	abort  context.CancelCauseFunc
+	opened chan struct{}
 }
 
 // ExecutionID names the client's execution.
@@ -100,19 +105,41 @@ func (c *Client) trace() (*trace.Trace, error) {
 	return trace.New(c.id, c.tape.Log(log)), nil
 }
 
-// end closes the session and finalizes the trace, once.
+// end closes the session and finalizes the trace, once. A client that is still opening is told to give up, and waited for.
 func (c *Client) end(cause *stopCause) error {
-	c.endOnce.Do(func() {
-		c.mu.Lock()
+	c.mu.Lock()
+	if c.cause == nil {
 		c.cause = cause
+	}
+	if c.abort != nil {
+		if c.cause == nil {
+			c.cause = &stopCause{trace.OutcomeCancelled, "the kit was closed"}
+		}
+		c.abort(errStopped)
 		c.mu.Unlock()
+		<-c.opened
+		return nil
+	}
+	c.mu.Unlock()
+	c.endOnce.Do(func() {
 		conn := c.conn()
-		if conn == nil { // still opening: open sees the kit's end by its own
+		if conn == nil { // it never opened
 			return
 		}
+		if cause != nil {
+			kind := rpc.KindCancelled
+			if cause.outcome == trace.OutcomeTimedOut {
+				kind = rpc.KindTimeout
+			}
+			conn.Abandon(kind, cause.reason)
+		}
+		c.mu.Lock()
+		c.closing = true
+		c.mu.Unlock()
 		outcome, reason := c.outcome(cause)
 		err := conn.Close()
-		c.endErr = errors.Join(err, c.finish(outcome, reason))
+		c.callbacks.settle()
+		c.endErr = errors.Join(err, c.finish(outcome, reason), c.callbacks.err())
 		c.mu.Lock()
 		c.closed = true
 		c.mu.Unlock()
@@ -121,27 +148,25 @@ func (c *Client) end(cause *stopCause) error {
 	return c.endErr
 }
 
-// conn is the JSON-RPC connection: the session's, or that of a Raw. Nil while the client is opening.
+// conn is the JSON-RPC connection: the session's, or that of a Raw. Nil when the client never opened.
 func (c *Client) conn() *rpc.Conn {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.session != nil {
 		return c.session.RPC()
 	}
 	return c.lone
 }
 
+var errStopped = errors.New("stopped")
+
 // outcome is the execution's: a connection that the server ended by itself has failed.
 func (c *Client) outcome(cause *stopCause) (trace.Outcome, error) {
 	if cause != nil {
 		return cause.outcome, cause.err("execution")
 	}
-	select {
-	case <-c.conn().Done():
-		return trace.OutcomeFailed, c.conn().Err()
-	default:
-		return trace.OutcomeCompleted, nil
+	if err := c.conn().Err(); err != nil { // it is there before the calls that fail with it return
+		return trace.OutcomeFailed, err
 	}
+	return trace.OutcomeCompleted, nil
 }
 
 func (c *Client) finish(outcome trace.Outcome, reason error) error {
@@ -206,27 +231,14 @@ func (c *Client) serveRequest(ctx context.Context, method string, params trace.J
 	case method == "sampling/createMessage" && c.opts.Sampling != nil:
 		result, err := sample(ctx, c.opts.Sampling, params)
 		if err != nil {
-			// A callback's own text may hold anything; the server is told only that it failed.
-			return nil, &rpc.ErrorObject{Code: trace.JSON("-32603"), Message: fmt.Sprintf("the sampling handler failed: %T", err)}, true
+			e := samplingError(err)
+			c.tape.Record(&trace.Event{Kind: trace.KindDiagnostic, Phase: trace.PhaseMCPCall, Server: c.server, Source: m3Source,
+				Diagnostic: &trace.Diagnostic{Code: "callback_failed", Message: e.Message, Operation: method}})
+			return nil, e, true
 		}
 		return result, nil, true
 	default:
 		return nil, nil, false
-	}
-}
-
-func (c *Client) notified(method string, params trace.JSON) {
-	if method == "notifications/tools/list_changed" {
-		c.catalogue.invalidate()
-	}
-	if f := c.opts.Log; f != nil && method == "notifications/message" {
-		var m LogMessage
-		if params.Decode(&m) == nil {
-			f(m)
-		}
-	}
-	if f := c.opts.Notification; f != nil {
-		f(method, bytes.Clone(params))
 	}
 }
 
@@ -247,6 +259,7 @@ func (c *Client) call(ctx context.Context, operation string, op *mcp.Op, timeout
 	bounded, cancel := context.WithTimeoutCause(ctx, timeout, errOperationDeadline)
 	defer cancel()
 	res, err := c.session.Do(bounded, op)
+	c.callbacks.settle()
 	if err != nil {
 		return nil, c.callError(bounded, operation, op, timeout, err)
 	}
@@ -264,11 +277,24 @@ func (c *Client) usable(operation string) error {
 	switch {
 	case c.cause != nil:
 		return c.cause.err(operation)
-	case c.closed:
-		return &Error{CodeText: "client_closed", Message: operation + ": the client is closed", Err: ErrClientClosed}
+	case c.closing:
+		return clientClosed(operation + ": the client is closed")
 	default:
 		return nil
 	}
+}
+
+func clientClosed(message string) error {
+	return &Error{CodeText: "client_closed", Message: message, Err: ErrClientClosed}
+}
+
+// contextError is the error of an operation whose context ended before anything was sent.
+func (c *Client) contextError(ctx context.Context, operation string) error {
+	details := map[string]any{"operation": operation, "phase": "call"}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return &TimeoutError{Message: operation + ": not sent: the deadline has passed", Details: details, Err: ctx.Err()}
+	}
+	return &CancelledError{Message: operation + ": not sent: cancelled by the caller", Details: details, Err: context.Cause(ctx)}
 }
 
 // remoteError is a JSON-RPC error: always a ProtocolError, whatever its code (decision 4).
@@ -284,10 +310,13 @@ func remoteError(r *evidence.Redactor, operation, phase string, e *rpc.ErrorObje
 // callError maps what ended a call without an answer.
 func (c *Client) callError(ctx context.Context, operation string, op *mcp.Op, timeout time.Duration, err error) error {
 	c.mu.Lock()
-	cause := c.cause
+	cause, closing := c.cause, c.closing
 	c.mu.Unlock()
 	if cause != nil {
 		return cause.err(operation)
+	}
+	if closing && errors.Is(err, wire.ErrClosed) {
+		return clientClosed(operation + ": the client was closed before the answer came")
 	}
 	var ce *rpc.CallError
 	if !errors.As(err, &ce) {
@@ -297,10 +326,10 @@ func (c *Client) callError(ctx context.Context, operation string, op *mcp.Op, ti
 	reason := c.kit.redactor.String(ce.Reason)
 	switch ce.Kind {
 	case rpc.KindTimeout:
-		if context.Cause(ctx) == errOperationDeadline {
+		if context.Cause(ctx) == errOperationDeadline && ce.Unwritten == nil {
 			reason = fmt.Sprintf("no answer to %s within %s", op.Method, timeout)
+			details["timeout_seconds"] = timeout.Seconds()
 		}
-		details["timeout_seconds"] = timeout.Seconds()
 		return &TimeoutError{Message: operation + ": " + reason + c.pendingNote(), Details: details, Err: ce.Err}
 	case rpc.KindCancelled:
 		return &CancelledError{Message: operation + ": " + reason, Details: details, Err: context.Cause(ctx)}
@@ -331,6 +360,9 @@ func (c *Client) addProcess(e *TransportError) {
 	}
 	p := d.process()
 	if p == nil {
+		if e.Stderr = d.ownWords(); e.Stderr != "" {
+			e.Message += ": " + firstLine(e.Stderr)
+		}
 		return
 	}
 	select {
@@ -339,11 +371,7 @@ func (c *Client) addProcess(e *TransportError) {
 	}
 	if exit, ok := p.Exit(); ok {
 		e.Message += ": the server's process " + describeExit(exit)
-		if exit.Signal != "" {
-			e.Details["signal"] = exit.Signal
-		} else {
-			e.Details["exit_code"] = exit.Code
-		}
+		exitDetails(e.Details, exit)
 	}
 	e.Stderr = c.kit.redactor.String(p.StderrTail())
 }

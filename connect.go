@@ -34,6 +34,7 @@ type dialer struct {
 	conns int
 	conn  trace.ConnectionID // of the connection being opened
 	last  *proc.Process      // the latest process, for its stderr and exit
+	words string             // what a server in this process failed with
 }
 
 // resolveSecrets resolves the references and makes their values, and plain values under sensitive names, known to the redactor.
@@ -56,6 +57,9 @@ func (d *dialer) resolveSecrets(ctx context.Context) error {
 			return validationf("server %s: secret %s: %v", d.client.server, name, err)
 		}
 		d.secrets[name] = refs[name].Prefix + secret
+		if f := d.client.kit.cfg.OnSecret; f != nil && refs[name].Env != "" {
+			f(refs[name].Env)
+		}
 	}
 	for name, value := range plain {
 		if d.client.kit.redactor.Sensitive(name) {
@@ -65,8 +69,13 @@ func (d *dialer) resolveSecrets(ctx context.Context) error {
 	return nil
 }
 
-// key identifies the definition for what the kit remembers of it.
+// key identifies the definition for what the kit remembers of it. It is empty for a server in this process: two of those look alike and may be
+// different functions, and asking them again costs nothing.
 func (d *dialer) key() string {
+	switch d.server.(type) {
+	case PipeServer, HandlerServer:
+		return ""
+	}
 	var s directSpec
 	d.server.describe(&s)
 	b, _ := json.Marshal(s) // strings only: cannot fail
@@ -230,13 +239,14 @@ func (d *dialer) exited(conn trace.ConnectionID, entry map[string]any, p *proc.P
 func (s PipeServer) open(_ context.Context, d *dialer, h wire.Handler) (wire.Transport, error) {
 	ours, theirs := net.Pipe()
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() {
-		err := serve(ctx, s.Serve, theirs)
-		theirs.Close()
-		done <- err
-	}()
 	conn := d.conn
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer theirs.Close()
+		// It is told before the stream ends, so that a call that fails with it can say why.
+		serve(ctx, s.Serve, theirs, func(err error) { d.serveEnded(conn, err) })
+	}()
 	d.connected("pipe", map[string]any{"name": d.client.server})
 	stream := wire.NewStream(ours, ours, h, &wire.StreamConfig{MaxFrame: d.client.opts.MaxFrame})
 	return &streamLink{Transport: stream, ending: ending{end: func() error {
@@ -244,14 +254,12 @@ func (s PipeServer) open(_ context.Context, d *dialer, h wire.Handler) (wire.Tra
 		err := stream.Close()
 		step := "eof"
 		select {
-		case serr := <-done:
-			d.serveEnded(serr)
+		case <-done:
 		case <-time.After(500 * time.Millisecond):
 			cancel()
 			step = "context"
 			select {
-			case serr := <-done:
-				d.serveEnded(serr)
+			case <-done:
 			case <-time.After(500 * time.Millisecond):
 				step = "abandoned"
 				d.client.find(trace.SeverityWarning, "serve-did-not-return", "the server's Serve function did not return when its stream and its context ended", "")
@@ -262,21 +270,33 @@ func (s PipeServer) open(_ context.Context, d *dialer, h wire.Handler) (wire.Tra
 	}}}, nil
 }
 
-// serve runs a server in this process; a panic in it ends the connection, not the tests.
-func serve(ctx context.Context, f func(context.Context, io.ReadWriteCloser) error, stream net.Conn) (err error) {
+// serve runs a server in this process and tells how it ended. A panic in it ends the connection, not the tests; so does the end of its goroutine.
+func serve(ctx context.Context, f func(context.Context, io.ReadWriteCloser) error, stream net.Conn, ended func(error)) {
+	returned := false
+	var err error
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("the server panicked: %v\n%s", v, debug.Stack())
+		} else if !returned {
+			err = errors.New("the server's Serve function ended its goroutine, as t.FailNow does")
 		}
+		ended(err)
 	}()
-	return f(ctx, stream)
+	err = f(ctx, stream)
+	returned = true
 }
 
-func (d *dialer) serveEnded(err error) {
+// serveEnded keeps what a server in this process failed with, as the stderr of one that is a process.
+func (d *dialer) serveEnded(conn trace.ConnectionID, err error) {
 	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) || errors.Is(err, context.Canceled) {
 		return
 	}
-	d.client.stderr("", []byte(err.Error()+"\n"))
+	d.mu.Lock()
+	d.words = err.Error()
+	d.mu.Unlock()
+	for line := range strings.Lines(err.Error() + "\n") {
+		d.client.stderr(conn, []byte(line))
+	}
 }
 
 func (s HandlerServer) open(ctx context.Context, d *dialer, h wire.Handler) (wire.Transport, error) {

@@ -32,9 +32,10 @@ type DirectOptions struct {
 	Sampling func(ctx context.Context, r *SamplingRequest) (*SamplingResult, error)
 	// Roots are offered to the server. Nil: the capability is not declared; empty: declared, with none.
 	Roots []Root
-	// Log receives the server's log notifications. It is called in order and must not block.
+	// Log receives the server's log notifications, in order, on a goroutine of its own: it may use the client. A call returns after the callbacks for what
+	// came before its answer, unless they take more than 0.1 s. A panic in it is an error of Close.
 	Log func(LogMessage)
-	// Notification receives every notification of the server, log messages included. It is called in order and must not block.
+	// Notification receives every notification of the server, log messages included, as Log does.
 	Notification func(method string, params trace.JSON)
 	// MaxFrame caps one frame, in bytes; a bigger one fails its call, and the session lives. 0: 64 MiB.
 	MaxFrame int64
@@ -48,40 +49,11 @@ type DirectOptions struct {
 // The errors are *TransportError, *ProtocolError, *TimeoutError, *CancelledError, *UnsupportedError, *ValidationError and
 // *EndpointTrustError. A failed connect is an execution too: its trace tells what was seen.
 func (k *Kit) Direct(ctx context.Context, server Server, opts *DirectOptions) (*Client, error) {
-	c, err := k.newClient("Direct", server, opts)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.open(ctx, server); err != nil {
-		k.forget(c)
-		return nil, err
-	}
-	if err := k.opened(c); err != nil {
-		return nil, err
-	}
-	return c, nil
+	return k.connect(ctx, "Direct", server, opts, (*Client).open)
 }
 
-// opened checks that the kit did not end while the client was opening, when there was nothing that it could close.
-func (k *Kit) opened(c *Client) error {
-	k.mu.Lock()
-	err, stopped := k.usableLocked(), k.stopped
-	k.mu.Unlock()
-	outcome := trace.OutcomeCancelled
-	if stopped != nil {
-		err, outcome = stopped.err("connect to "+c.server), stopped.outcome
-	}
-	if err == nil {
-		return nil
-	}
-	k.forget(c)
-	_ = c.conn().Close() // why there is no client is the error to tell
-	_ = c.finish(outcome, err)
-	return err
-}
-
-// newClient checks what it is given and makes the kit responsible for a client that is not open yet.
-func (k *Kit) newClient(operation string, server Server, opts *DirectOptions) (*Client, error) {
+// connect makes a client and opens it as open does; a kit that ends meanwhile ends the opening.
+func (k *Kit) connect(ctx context.Context, operation string, server Server, opts *DirectOptions, open func(*Client, context.Context, Server) error) (*Client, error) {
 	if server == nil {
 		return nil, validationf("%s: the server is nil", operation)
 	}
@@ -95,8 +67,27 @@ func (k *Kit) newClient(operation string, server Server, opts *DirectOptions) (*
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{kit: k, server: server.ServerName(), opts: o}
-	return c, k.register(c)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	c := &Client{kit: k, server: server.ServerName(), opts: o, abort: cancel, opened: make(chan struct{}),
+		catalogue: catalogue{listing: make(chan struct{}, 1)}}
+	if err := k.register(c); err != nil {
+		return nil, err
+	}
+	err = open(c, ctx, server)
+	c.mu.Lock()
+	c.abort = nil
+	cause := c.cause
+	c.mu.Unlock()
+	if err == nil && cause != nil { // stopped at the very moment of success
+		err = errors.Join(cause.err("connect to "+c.server), c.end(cause))
+	}
+	close(c.opened)
+	if err != nil {
+		k.forget(c)
+		return nil, err
+	}
+	return c, nil
 }
 
 // resolve fills in the defaults, so that what is stored is what holds.
@@ -137,8 +128,8 @@ func checkProtocol(version string) error {
 func checkMetadata(m map[string]any) error {
 	for key, v := range m {
 		switch v.(type) {
-		case string, bool, int, int32, int64, uint, uint32, uint64, json.Number:
-		case float32, float64:
+		case string, bool, int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64:
+		case float32, float64, json.Number:
 			if _, err := json.Marshal(v); err != nil {
 				return validationf("metadata %q is not a finite number", key)
 			}
@@ -179,12 +170,23 @@ func (c *Client) spec(server Server) (trace.JSON, error) {
 	s := &directSpec{Kind: "direct", Server: c.server, Protocol: o.Protocol, ValidateSchemas: o.ValidateSchemas, TimeoutSeconds: o.Timeout.Seconds(),
 		StartSeconds: o.StartTimeout.Seconds(), Case: o.Case, Sampling: o.Sampling != nil, Roots: o.Roots, Metadata: o.Metadata}
 	server.describe(s)
+	refs := s.Secrets
+	s.Secrets = nil
 	b, err := json.Marshal(s)
 	if err != nil {
 		return nil, validationf("Direct: the options cannot be stored: %v", err)
 	}
 	b, _ = c.kit.redactor.Bytes(b)
-	return b, nil
+	if refs == nil {
+		return b, nil
+	}
+	// What stands under secrets are names, which the rule about sensitive keys would take for values.
+	for name, ref := range refs {
+		refs[name] = c.kit.redactor.String(ref)
+	}
+	names, _ := json.Marshal(refs) // text only: cannot fail
+	b = append(b[:len(b)-1:len(b)-1], `,"secrets":`...)
+	return append(append(b, names...), '}'), nil
 }
 
 // open makes the execution and connects.
@@ -199,9 +201,7 @@ func (c *Client) open(ctx context.Context, server Server) error {
 	if err != nil {
 		return c.failed(start, err, d)
 	}
-	c.mu.Lock()
 	c.session = session
-	c.mu.Unlock()
 	if c.opts.Protocol == "" && session.Info().Legacy {
 		c.kit.rememberLegacy(d.key())
 	}
@@ -217,6 +217,8 @@ func (c *Client) prepare(ctx context.Context, server Server) (*dialer, error) {
 	if err := d.resolveSecrets(ctx); err != nil {
 		return nil, err
 	}
+	// The name of a case may be made of anything; it stands in many places.
+	c.opts.Case = c.kit.redactor.String(c.opts.Case)
 	spec, err := c.spec(server)
 	if err != nil {
 		return nil, err
@@ -277,6 +279,9 @@ func (s *sink) PutBlob(sha256 string, data []byte) error {
 }
 
 func (k *Kit) rememberLegacy(key string) {
+	if key == "" {
+		return
+	}
 	k.mu.Lock()
 	k.eras[key] = true
 	k.mu.Unlock()

@@ -61,14 +61,19 @@ func (e *ValidationError) Code() string { return "invalid_argument" }
 // TransportError says that the server could not be reached or went away.
 type TransportError struct {
 	Message string
-	// Details: operation, phase ("start", "initialization", "call"), and where there is a process exit_code or signal.
+	// Details: operation, phase ("authentication", "build", "start", "initialization", "call"), and where there is a process exit_code or signal.
 	Details map[string]any
-	// Stderr is the end of what the server's process wrote to stderr, redacted.
+	// Stderr is the end of what the server's process wrote to stderr, redacted; in phase "build", what go build wrote.
 	Stderr string
 	Err    error
 }
 
-func (e *TransportError) Error() string { return "m3: " + e.Message + stderrSuffix(e.Stderr) }
+func (e *TransportError) Error() string {
+	if e.Details["phase"] == "build" {
+		return "m3: " + e.Message + outputSuffix("output of go build", e.Stderr)
+	}
+	return "m3: " + e.Message + stderrSuffix(e.Stderr)
+}
 
 // Unwrap returns the cause, if there is one.
 func (e *TransportError) Unwrap() error { return e.Err }
@@ -191,7 +196,9 @@ func validationf(format string, args ...any) *ValidationError {
 }
 
 // stderrSuffix shows the end of a server's stderr below an error, where the reason usually stands.
-func stderrSuffix(tail string) string {
+func stderrSuffix(tail string) string { return outputSuffix("stderr of the server", tail) }
+
+func outputSuffix(what, tail string) string {
 	tail = strings.TrimRight(tail, "\n")
 	if tail == "" {
 		return ""
@@ -203,5 +210,41 @@ func stderrSuffix(tail string) string {
 		note = fmt.Sprintf(" (last %d of %d lines)", most, len(lines))
 		lines = lines[len(lines)-most:]
 	}
-	return "\n  stderr of the server" + note + ":\n    " + strings.Join(lines, "\n    ")
+	const width = 400
+	for i, line := range lines {
+		if len(line) > width {
+			lines[i] = strings.ToValidUTF8(line[:width], "") + fmt.Sprintf("… (%d bytes)", len(line))
+		}
+	}
+	return "\n  " + what + note + ":\n    " + strings.Join(lines, "\n    ")
+}
+
+// during puts before an error's text what m3 was doing when it came, and leaves its type as it is.
+func during(what string, err error) error {
+	switch e := err.(type) {
+	case nil:
+		return nil
+	case *TransportError:
+		c := *e
+		c.Message = what + ": " + c.Message
+		return &c
+	case *ProtocolError:
+		c := *e
+		c.Message = what + ": " + c.Message
+		return &c
+	case *TimeoutError:
+		c := *e
+		c.Message = what + ": " + c.Message
+		return &c
+	case *CancelledError:
+		c := *e
+		c.Message = what + ": " + c.Message
+		return &c
+	case *UnsupportedError:
+		c := *e
+		c.Message = what + ": " + c.Message
+		return &c
+	default:
+		return err
+	}
 }

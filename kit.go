@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -34,6 +35,9 @@ type Config struct {
 	SensitiveKeys []string
 	// StderrLine, if set, is given every line that a server writes to stderr, redacted. It must not block.
 	StderrLine func(server, line string)
+	// OnSecret, if set, is told the name of each environment variable that a secret reference was resolved from. m3test passes the names on to m3
+	// test, so that it can take the values out of what the tests themselves print.
+	OnSecret func(variable string)
 	// OnExecution, if set, is told of every execution as it begins.
 	OnExecution func(id trace.ExecutionID)
 }
@@ -54,6 +58,8 @@ type Kit struct {
 	eras    map[string]bool // definition → speaks only the initialize era
 	begun   sync.Once
 	beginE  error
+
+	closeOnce sync.Once
 }
 
 // stopCause is why a kit's executions were ended from outside.
@@ -65,8 +71,8 @@ type stopCause struct {
 // New returns a kit. It opens nothing.
 func New(cfg Config) (*Kit, error) {
 	cfg.RunID, cfg.Suite = strings.TrimSpace(cfg.RunID), strings.TrimSpace(cfg.Suite)
-	if len(cfg.RunID) > 256 {
-		return nil, validationf("the run id has %d bytes, at most 256 are allowed", len(cfg.RunID))
+	if n := utf8.RuneCountInString(cfg.RunID); n > 256 {
+		return nil, validationf("the run id has %d characters, at most 256 are allowed", n)
 	}
 	if err := checkProtocol(cfg.Protocol); err != nil {
 		return nil, err
@@ -157,14 +163,15 @@ func (k *Kit) Stop(ctx context.Context, outcome trace.Outcome, reason string) er
 	return k.closeClients(ctx, k.stopped)
 }
 
-// Close closes every client that is still open, then the kit's own store. It is idempotent. It returns the first failure of the
-// clean-up.
-func (k *Kit) Close() error {
+// Close closes every client that is still open, then the kit's own store. It is idempotent, and every caller waits for its end. The
+// first returns the failures of the clean-up, the others nil.
+func (k *Kit) Close() (err error) {
+	k.closeOnce.Do(func() { err = k.close() })
+	return err
+}
+
+func (k *Kit) close() error {
 	k.mu.Lock()
-	if k.closed {
-		k.mu.Unlock()
-		return nil
-	}
 	k.closed = true
 	k.mu.Unlock()
 	err := k.closeClients(context.Background(), nil)

@@ -45,8 +45,9 @@ func (c *Client) CallTool(ctx context.Context, name string, args any, opts *Call
 	if err != nil {
 		return nil, err
 	}
+	var began *contract
 	if c.opts.ValidateSchemas {
-		if err := c.validateArguments(ctx, name, arguments); err != nil {
+		if began, err = c.validateArguments(ctx, name, arguments); err != nil {
 			return nil, err
 		}
 	}
@@ -64,7 +65,7 @@ func (c *Client) CallTool(ctx context.Context, name string, args any, opts *Call
 	}
 	result.Sequence = res.Sent
 	if c.opts.ValidateSchemas {
-		return result, c.validateResult(ctx, name, result)
+		return result, c.validateResult(ctx, name, began, result)
 	}
 	return result, nil
 }
@@ -74,6 +75,9 @@ func encodeArguments(operation string, args any) (json.RawMessage, error) {
 	case nil:
 		return nil, nil
 	case json.RawMessage:
+		if a == nil {
+			return nil, nil
+		}
 		if !json.Valid(a) {
 			return nil, validationf("%s: the arguments are not valid JSON", operation)
 		}
@@ -136,7 +140,7 @@ func (c *Client) ListTools(ctx context.Context, opts *ListOptions) (*Page[ToolIn
 
 // ListAllTools follows the cursors to the end. A cursor that repeats is a *ProtocolError.
 func (c *Client) ListAllTools(ctx context.Context, opts *ListOptions) ([]ToolInfo, error) {
-	return listAll[ToolInfo](ctx, c, "tools/list", "tools", opts, false)
+	return listAll[ToolInfo](ctx, c, "tools/list", "tools", opts)
 }
 
 // ListResources lists one page of resources.
@@ -146,7 +150,7 @@ func (c *Client) ListResources(ctx context.Context, opts *ListOptions) (*Page[Re
 
 // ListAllResources follows the cursors to the end.
 func (c *Client) ListAllResources(ctx context.Context, opts *ListOptions) ([]ResourceInfo, error) {
-	return listAll[ResourceInfo](ctx, c, "resources/list", "resources", opts, false)
+	return listAll[ResourceInfo](ctx, c, "resources/list", "resources", opts)
 }
 
 // ListResourceTemplates lists one page of resource templates.
@@ -156,7 +160,7 @@ func (c *Client) ListResourceTemplates(ctx context.Context, opts *ListOptions) (
 
 // ListAllResourceTemplates follows the cursors to the end.
 func (c *Client) ListAllResourceTemplates(ctx context.Context, opts *ListOptions) ([]ResourceTemplateInfo, error) {
-	return listAll[ResourceTemplateInfo](ctx, c, "resources/templates/list", "resourceTemplates", opts, false)
+	return listAll[ResourceTemplateInfo](ctx, c, "resources/templates/list", "resourceTemplates", opts)
 }
 
 // ListPrompts lists one page of prompts.
@@ -166,7 +170,7 @@ func (c *Client) ListPrompts(ctx context.Context, opts *ListOptions) (*Page[Prom
 
 // ListAllPrompts follows the cursors to the end.
 func (c *Client) ListAllPrompts(ctx context.Context, opts *ListOptions) ([]PromptInfo, error) {
-	return listAll[PromptInfo](ctx, c, "prompts/list", "prompts", opts, false)
+	return listAll[PromptInfo](ctx, c, "prompts/list", "prompts", opts)
 }
 
 func listPage[T any](ctx context.Context, c *Client, method, member string, opts *ListOptions, own bool) (*Page[T], error) {
@@ -181,36 +185,51 @@ func listPage[T any](ctx context.Context, c *Client, method, member string, opts
 	if err != nil {
 		return nil, err
 	}
+	if err := complete(method, res.Result); err != nil {
+		return nil, err
+	}
 	return decodePage[T](method, member, res.Result)
 }
 
 // maxPages stops a server whose cursors never end nor repeat.
 const maxPages = 10_000
 
-func listAll[T any](ctx context.Context, c *Client, method, member string, opts *ListOptions, own bool) ([]T, error) {
-	var page ListOptions
-	if opts != nil {
-		page = *opts
-	}
+func listAll[T any](ctx context.Context, c *Client, method, member string, opts *ListOptions) ([]T, error) {
 	var all []T
+	err := eachPage(ctx, c, method, member, opts, false, func(p *Page[T]) { all = append(all, p.Items...) })
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// eachPage follows the cursors to the end.
+func eachPage[T any](ctx context.Context, c *Client, method, member string, opts *ListOptions, own bool, f func(*Page[T])) error {
+	var next ListOptions
+	if opts != nil {
+		next = *opts
+	}
+	endless := func(format string, args ...any) error {
+		return &ProtocolError{Message: method + ": " + fmt.Sprintf(format, args...), Details: map[string]any{"operation": method, "phase": "call", "error_kind": "malformed"}}
+	}
 	seen := map[string]bool{}
-	for range maxPages {
-		p, err := listPage[T](ctx, c, method, member, &page, own)
+	for n := 1; n <= maxPages; n++ {
+		p, err := listPage[T](ctx, c, method, member, &next, own)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		all = append(all, p.Items...)
+		f(p)
 		if p.NextCursor == nil {
-			return all, nil
+			return nil
 		}
 		if seen[*p.NextCursor] {
-			c.find(trace.SeverityError, "cursor-repeated", fmt.Sprintf("%s: the pagination cursor repeated after %d items", method, len(all)), "server/utilities/pagination")
-			return nil, &ProtocolError{Message: fmt.Sprintf("%s: pagination cursor repeated: the list would never end", method), Details: map[string]any{"operation": method, "error_kind": "malformed"}}
+			c.find(trace.SeverityError, "cursor-repeated", fmt.Sprintf("%s: the pagination cursor repeated after %d pages", method, n), "server/utilities/pagination")
+			return endless("pagination cursor repeated: the list would never end")
 		}
 		seen[*p.NextCursor] = true
-		page.Cursor = p.NextCursor
+		next.Cursor = p.NextCursor
 	}
-	return nil, &ProtocolError{Message: fmt.Sprintf("%s: more than %d pages", method, maxPages), Details: map[string]any{"operation": method, "error_kind": "malformed"}}
+	return endless("more than %d pages", maxPages)
 }
 
 // op makes the operation; o may be nil.

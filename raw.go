@@ -56,15 +56,8 @@ func (c *Client) Raw() *Raw {
 // Raw connects to a server without a handshake: nothing is sent but what the test sends, and nothing of the server's is answered. Protocol, when it is set,
 // goes into the HTTP headers and the _meta of [Raw.Request] from the start on where that version has them. Close it, or the kit.
 func (k *Kit) Raw(ctx context.Context, server Server, opts *DirectOptions) (*Raw, error) {
-	c, err := k.newClient("Raw", server, opts)
+	c, err := k.connect(ctx, "Raw", server, opts, (*Client).openRaw)
 	if err != nil {
-		return nil, err
-	}
-	if err := c.openRaw(ctx, server); err != nil {
-		k.forget(c)
-		return nil, err
-	}
-	if err := k.opened(c); err != nil {
 		return nil, err
 	}
 	return c.raw, nil
@@ -86,10 +79,7 @@ func (c *Client) openRaw(ctx context.Context, server Server) error {
 	}
 	conn.Start(link)
 	raw.link = link
-	c.mu.Lock()
-	c.lone = conn
-	c.mu.Unlock()
-	c.rawOnce.Do(func() { c.raw = raw })
+	c.rawOnce.Do(func() { c.raw, c.lone = raw, conn })
 	if mcp.Modern(c.opts.Protocol) {
 		raw.SetProtocol(c.opts.Protocol)
 	}

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/m3-go/m3"
-	"github.com/m3-go/m3/store/memory"
 	"github.com/m3-go/m3/trace"
 )
 
@@ -341,47 +340,6 @@ func TestRawKeepsFindings(t *testing.T) {
 	}
 	if codes["stdout-noise"] != 1 || codes["unknown-id"] != 1 || codes["missing-jsonrpc"] != 1 || len(codes) != 3 {
 		t.Errorf("findings: %v", codes)
-	}
-}
-
-// A kit that ends while a client is being opened leaves nothing open, and the caller no client.
-func TestKitClosesWhileOpening(t *testing.T) {
-	t.Parallel()
-	kit, err := m3.New(m3.Config{Store: memory.New(nil)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer kit.Store().Close()
-	asked, proceed, ended, served := make(chan bool), make(chan bool), make(chan error, 1), make(chan bool)
-	server := m3.PipeServer{Name: "slow", Serve: func(ctx context.Context, stream io.ReadWriteCloser) error {
-		defer close(served)
-		lines := bufio.NewReader(stream)
-		line, _ := lines.ReadBytes('\n')
-		close(asked)
-		<-proceed
-		for ; len(line) > 0; line, _ = lines.ReadBytes('\n') {
-			if _, err := io.WriteString(stream, strictReply(line)+"\n"); err != nil {
-				return nil
-			}
-		}
-		return nil
-	}}
-	go func() {
-		_, err := kit.Direct(context.Background(), server, &m3.DirectOptions{Protocol: "2025-11-25"})
-		ended <- err
-	}()
-	<-asked
-	if err := kit.Close(); err != nil {
-		t.Error(err)
-	}
-	close(proceed)
-	if err := <-ended; !errors.Is(err, m3.ErrKitClosed) {
-		t.Errorf("a client of a closed kit: %v", err)
-	}
-	select {
-	case <-served:
-	case <-time.After(10 * time.Second):
-		t.Error("the server was left running")
 	}
 }
 

@@ -55,6 +55,12 @@ type ResourceContents struct {
 	Meta     trace.JSON `json:"_meta"`
 }
 
+// UnmarshalJSON reads a part by the exact names of its members.
+func (c *ResourceContents) UnmarshalJSON(b []byte) error {
+	type plain ResourceContents
+	return unmarshal(b, (*plain)(c))
+}
+
 // Text joins the text of the contents with newlines.
 func (r *ResourceReadResult) Text() string {
 	var b bytes.Buffer
@@ -89,7 +95,7 @@ func (m *PromptMessage) UnmarshalJSON(b []byte) error {
 		Role    string          `json:"role"`
 		Content json.RawMessage `json:"content"`
 	}
-	if err := json.Unmarshal(b, &raw); err != nil {
+	if err := unmarshal(b, &raw); err != nil {
 		return err
 	}
 	m.Role = raw.Role
@@ -171,6 +177,11 @@ func (r *ResourceTemplateInfo) setRaw(raw trace.JSON, malformed string) {
 }
 func (p *PromptInfo) setRaw(raw trace.JSON, malformed string) { p.Raw, p.Malformed = raw, malformed }
 
+func (t *ToolInfo) identity() (id, what string)             { return t.Name, "name" }
+func (r *ResourceInfo) identity() (id, what string)         { return r.URI, "uri" }
+func (r *ResourceTemplateInfo) identity() (id, what string) { return r.URITemplate, "uriTemplate" }
+func (p *PromptInfo) identity() (id, what string)           { return p.Name, "name" }
+
 // Initialization is what a server said of itself in the handshake.
 type Initialization struct {
 	ProtocolVersion string // negotiated
@@ -215,7 +226,7 @@ func decodeToolResult(operation string, raw trace.JSON) (*ToolCallResult, error)
 		StructuredContent trace.JSON        `json:"structuredContent"`
 		IsError           bool              `json:"isError"`
 	}
-	if err := json.Unmarshal(raw, &wire); err != nil {
+	if err := unmarshal(raw, &wire); err != nil {
 		return nil, malformed(operation, "result", err)
 	}
 	r := &ToolCallResult{StructuredContent: wire.StructuredContent, IsError: wire.IsError, Raw: raw}
@@ -236,14 +247,14 @@ func decodeBlock(b json.RawMessage) (Content, error) {
 		Type string `json:"type"`
 		Text string `json:"text"`
 	}
-	if err := json.Unmarshal(b, &c); err != nil {
+	if err := unmarshal(b, &c); err != nil {
 		return Content{}, err
 	}
 	return Content{Type: c.Type, Text: c.Text, Raw: trace.JSON(b)}, nil
 }
 
 func decodeResult(operation string, raw trace.JSON, v any) error {
-	if err := json.Unmarshal(raw, v); err != nil {
+	if err := unmarshal(raw, v); err != nil {
 		return malformed(operation, "result", err)
 	}
 	return nil
@@ -256,6 +267,8 @@ func malformed(operation, what string, err error) *ProtocolError {
 }
 
 type item interface {
+	// identity is what the item is asked for by, and what that is called.
+	identity() (id, what string)
 	setRaw(raw trace.JSON, malformed string)
 }
 
@@ -266,7 +279,7 @@ func decodePage[T any](method, member string, raw trace.JSON) (*Page[T], error) 
 		return nil, malformed(method, "result", err)
 	}
 	var items []json.RawMessage
-	if err := json.Unmarshal(wire[member], &items); err != nil || wire[member] == nil {
+	if err := json.Unmarshal(wire[member], &items); err != nil || items == nil { // null is no array either
 		return nil, malformed(method, "result", fmt.Errorf("member %q is not an array", member))
 	}
 	p := &Page[T]{Raw: raw, Items: make([]T, len(items))}
@@ -277,8 +290,10 @@ func decodePage[T any](method, member string, raw trace.JSON) (*Page[T], error) 
 	}
 	for i, b := range items {
 		wrong := ""
-		if err := json.Unmarshal(b, &p.Items[i]); err != nil {
+		if err := unmarshal(b, &p.Items[i]); err != nil {
 			wrong = err.Error()
+		} else if id, what := any(&p.Items[i]).(item).identity(); id == "" {
+			wrong = "it has no " + what
 		}
 		any(&p.Items[i]).(item).setRaw(trace.JSON(b), wrong)
 	}

@@ -3,9 +3,10 @@ package m3
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"runtime/debug"
 
+	"github.com/m3-go/m3/internal/rpc"
 	"github.com/m3-go/m3/trace"
 )
 
@@ -36,7 +37,7 @@ func (m *SamplingMessage) UnmarshalJSON(b []byte) error {
 		Role    string          `json:"role"`
 		Content json.RawMessage `json:"content"`
 	}
-	if err := json.Unmarshal(b, &raw); err != nil {
+	if err := unmarshal(b, &raw); err != nil {
 		return err
 	}
 	m.Role = raw.Role
@@ -81,16 +82,35 @@ func (r *SamplingResult) MarshalJSON() ([]byte, error) {
 func sample(ctx context.Context, f func(context.Context, *SamplingRequest) (*SamplingResult, error), params trace.JSON) (result *SamplingResult, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
+			result, err = nil, errSamplingPanic
 		}
 	}()
 	r := &SamplingRequest{Raw: params}
 	if err := params.Decode(r); err != nil {
-		return nil, err
+		return nil, errSamplingParams
 	}
 	result, err = f(ctx, r)
 	if err == nil && result == nil {
-		err = validationf("the sampling handler returned no result")
+		err = errSamplingNothing
 	}
 	return result, err
+}
+
+// What can go wrong around a sampling handler.
+var (
+	errSamplingPanic   = errors.New("the sampling handler panicked")
+	errSamplingNothing = errors.New("the sampling handler returned no result")
+	errSamplingParams  = errors.New("the params of sampling/createMessage do not have the shape that the protocol defines")
+)
+
+// samplingError is the answer to the server. A handler's own text may hold anything: only its type is told.
+func samplingError(err error) *rpc.ErrorObject {
+	switch err {
+	case errSamplingParams:
+		return &rpc.ErrorObject{Code: trace.JSON("-32602"), Message: err.Error()}
+	case errSamplingPanic, errSamplingNothing:
+		return &rpc.ErrorObject{Code: trace.JSON("-32603"), Message: err.Error()}
+	default:
+		return &rpc.ErrorObject{Code: trace.JSON("-32603"), Message: fmt.Sprintf("the sampling handler failed: %T", err)}
+	}
 }

@@ -4,10 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/m3-go/m3/internal/wire"
 )
@@ -153,7 +156,7 @@ func (s StdioServer) check() error {
 			return validationf("StdioServer %q: the value of %s holds a NUL byte", s.Name, name)
 		}
 	}
-	for _, name := range s.Inherit {
+	for _, name := range slices.Concat(s.Inherit, slices.Sorted(maps.Keys(s.Secrets))) {
 		if err := checkEnvName(s.Name, name); err != nil {
 			return err
 		}
@@ -166,8 +169,13 @@ func (s HTTPServer) check() error {
 		return err
 	}
 	for name, value := range s.Headers {
-		if name == "" || strings.ContainsAny(name, "\r\n: ") || strings.ContainsAny(value, "\r\n") {
-			return validationf("HTTPServer %q: header %q is not a valid header", s.ServerName(), name)
+		if err := checkHeader(s.ServerName(), name, value); err != nil {
+			return err
+		}
+	}
+	for name := range s.Secrets {
+		if err := checkHeader(s.ServerName(), name, ""); err != nil {
+			return err
 		}
 	}
 	switch s.Trust {
@@ -196,8 +204,21 @@ func (s PipeServer) check() error {
 }
 
 func checkName(name string) error {
-	if len(name) > 256 {
-		return validationf("a server name has %d bytes, at most 256 are allowed", len(name))
+	if n := utf8.RuneCountInString(name); n > 256 {
+		return validationf("a server name has %d characters, at most 256 are allowed", n)
+	}
+	return nil
+}
+
+// checkHeader refuses what cannot stand in an HTTP header. The error does not show the value.
+func checkHeader(server, name, value string) error {
+	if name == "" || strings.ContainsFunc(name, func(r rune) bool {
+		return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
+	}) {
+		return validationf("HTTPServer %q: %q is not the name of a header", server, name)
+	}
+	if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+		return validationf("HTTPServer %q: the value of header %s holds a line break or another control character", server, name)
 	}
 	return nil
 }
@@ -231,7 +252,7 @@ func (r SecretRef) resolve(ctx context.Context, server, name string) (secret str
 		secret = os.Getenv(r.Env)
 	}
 	if secret == "" {
-		return "", &TransportError{Message: fmt.Sprintf("server %s: secret %s refers to %s, which is not set: set it in the environment (or name a file with --env-file)", server, name, r.label()),
+		return "", &TransportError{Message: fmt.Sprintf("server %s: secret %s refers to %s, which is not set: set it in the environment of the test", server, name, r.label()),
 			Details: map[string]any{"phase": "authentication"}}
 	}
 	return secret, nil

@@ -152,6 +152,9 @@ func (a *attempt) newKit(o *KitOptions) (*m3.Kit, error) {
 	}
 	kept := cfg.Store
 	cfg.OnExecution = func(id trace.ExecutionID) { a.began(execution{id, kept}) }
+	if a.rec != nil {
+		cfg.OnSecret = func(variable string) { a.t.Attr("m3.secret", variable) }
+	}
 	k, err := m3.New(cfg)
 	if err != nil {
 		return nil, err

@@ -20,7 +20,7 @@
 //	go test ./pkg -m3.db=.m3/executions.sqlite            one package that imports m3test
 //	m3 test ./...                                         the same, and a report
 //
-// The test process writes a spool beside the database (see store/spool); m3 ui, m3 test and sqlite.Open read it into the database. The
+// The test process writes a spool beside the database (see store/spool); m3 show, m3 test and sqlite.Open read it into the database. The
 // settings are taken out of the environment when the process starts, so that servers and nested runs of go test do not inherit them.
 //
 // A test attempt is recorded when it first asks for a kit, and again when it ends. Attributes in go test's output tie the two together: m3.run,

@@ -16,8 +16,14 @@ import (
 // endTime is how long the ends of executions may take when somebody outside is waiting: a signal, or go test's own timeout.
 const endTime = 5 * time.Second
 
-// grace is how long before the deadline executions are ended.
-func grace(remaining time.Duration) time.Duration { return min(endTime, remaining/10) }
+// stubbornTime is what the end of a server takes that ignores the end of its input and SIGTERM, with time to spare.
+const stubbornTime = 2 * time.Second
+
+// grace is how long before the deadline executions are ended: a tenth of the time, at least what a stubborn server needs, unless that
+// would be more than a quarter.
+func grace(remaining time.Duration) time.Duration {
+	return min(endTime, max(remaining/10, min(stubbornTime, remaining/4)))
+}
 
 // watchDeadline ends the kit's executions a grace period before go test kills the process, which would leave them without an
 // end. The returned function stops watching, and waits for an end that has begun.

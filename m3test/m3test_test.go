@@ -260,7 +260,7 @@ func TestStderrGoesToTheTestsOutput(t *testing.T) {
 
 func TestGrace(t *testing.T) {
 	t.Parallel()
-	for remaining, want := range map[time.Duration]time.Duration{10 * time.Minute: 5 * time.Second, 50 * time.Second: 5 * time.Second, 8 * time.Second: 800 * time.Millisecond, -1: 0} {
+	for remaining, want := range map[time.Duration]time.Duration{10 * time.Minute: 5 * time.Second, 50 * time.Second: 5 * time.Second, 12 * time.Second: 2 * time.Second, 4 * time.Second: time.Second, -1: 0} {
 		if got := grace(remaining); got != want {
 			t.Errorf("grace(%s) = %s, want %s", remaining, got, want)
 		}
@@ -369,9 +369,9 @@ func TestSettings(t *testing.T) {
 		t.Errorf("path %s, %v", s.databasePath(), err)
 	}
 	for path, want := range map[string]string{
-		filepath.Join(root, ".m3", "executions.sqlite"):   "m3 show",
-		filepath.Join("/tmp", ".m3", "executions.sqlite"): "m3 show --results-db /tmp/.m3/executions.sqlite",
-		"/tmp/it's here.sqlite":                           `m3 show --results-db '/tmp/it'\''s here.sqlite'`,
+		filepath.Join(root, ".m3", "executions.sqlite"): "m3 show",
+		"/elsewhere/.m3/executions.sqlite":              "m3 show --results-db /elsewhere/.m3/executions.sqlite",
+		"/tmp/it's here.sqlite":                         `m3 show --results-db '/tmp/it'\''s here.sqlite'`,
 	} {
 		s.database = path
 		if got := s.showCommand(); got != want {

@@ -126,14 +126,35 @@ func (d *direct) open() error {
 
 // close ends the kit, and takes the findings of the whole execution, its close included.
 func (d *direct) close() error {
-	if d.client != nil {
-		d.answer.Findings = append(d.answer.Findings, d.client.Findings()...)
-	}
+	d.answer.Findings = append(d.answer.Findings, d.findings()...)
 	err := d.kit.Close()
 	if d.st != nil {
 		err = errors.Join(err, d.st.Close())
 	}
 	return err
+}
+
+// findings are those of the execution, also of one whose connect failed.
+func (d *direct) findings() []trace.Finding {
+	if d.client != nil {
+		return d.client.Findings()
+	}
+	if d.answer.ExecutionID == nil {
+		return nil
+	}
+	t, err := d.kit.Trace(context.Background(), *d.answer.ExecutionID)
+	if err != nil {
+		return nil
+	}
+	view, err := t.Snapshot()
+	if err != nil {
+		return nil
+	}
+	var all []trace.Finding
+	for _, f := range view.Findings().All() {
+		all = append(all, f.Finding)
+	}
+	return all
 }
 
 // print prints the answer and gives the exit code.
@@ -262,6 +283,10 @@ func codeOf(err error) int {
 		return exitUsage
 	}
 	if errors.As(err, &transport) && transport.Details["phase"] == "authentication" {
+		return exitUsage
+	}
+	var unsupported *m3.UnsupportedError
+	if errors.As(err, &unsupported) && unsupported.Details["feature"] == "protocol" { // no version that m3 knows
 		return exitUsage
 	}
 	var coded interface{ Code() string }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 
@@ -85,7 +86,7 @@ func (c *cli) show(ctx context.Context, f *showFlags, id string) error {
 	return nil
 }
 
-// existingDB is the database to read. It is not made: nothing could be in it.
+// existingDB is the database to read. Where neither it nor a spool for it is there it is not made: nothing could be in it.
 func (c *cli) existingDB(flag string) (string, error) {
 	var path string
 	if flag != "" {
@@ -97,10 +98,15 @@ func (c *cli) existingDB(flag string) (string, error) {
 		}
 		path = orElse(flag, proj.root+"/.m3/executions.sqlite")
 	}
-	if _, err := os.Stat(path); err != nil {
-		return "", hint("m3 test makes one", "there is no database at %s: %w", path, cause(err))
+	_, err := os.Stat(path)
+	if err == nil {
+		return path, nil
 	}
-	return path, nil
+	// A plain go test has written its spool beside where the database will be: opening it takes that in.
+	if _, serr := os.Stat(path + ".spool"); serr == nil && errors.Is(err, fs.ErrNotExist) {
+		return path, nil
+	}
+	return "", hint("m3 test makes one", "there is no database at %s: %w", path, cause(err))
 }
 
 // findExecution finds an execution by its id, or by the beginning of one.

@@ -189,6 +189,9 @@ func (r *testRun) event(ev *gotest.Event) {
 	if ch.Began != nil {
 		r.live.Began(ch.Began.Package, ch.Began.Name)
 	}
+	if ev.Action == gotest.ActionAttr && ev.Key == "m3.secret" {
+		r.learn(ev.Value)
+	}
 	switch {
 	case ev.Plain:
 		r.live.Text(r.redactor.String(ev.Output))
@@ -196,6 +199,15 @@ func (r *testRun) event(ev *gotest.Event) {
 		r.show1(ev)
 	}
 	r.tell(r.result.Items(r.id, ch, r.redactor.String))
+}
+
+// learn makes the value of a variable that a test used as a secret known to the redactor: the test may print it itself.
+func (r *testRun) learn(variable string) {
+	for _, kv := range r.env {
+		if name, value, _ := strings.Cut(kv, "="); name == variable {
+			_ = r.redactor.Add(name, value) // too short a value was refused in the test already
+		}
+	}
 }
 
 // show1 shows a test's own output under -v, line by line: a secret that comes in two pieces is one again by then.

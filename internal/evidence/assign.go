@@ -5,7 +5,7 @@ import (
 )
 
 // This file finds name=value and "Name: value" outside of JSON's own syntax: in log lines everywhere, in JSON strings only
-// where it cannot be prose (a description may well say "password: of the user").
+// where it cannot be prose (a description may well say "password: of the user", but "refused: api_key=8f3a…" shows one).
 
 // colon handles a colon that does not follow a JSON key.
 func (s *scanner) colon(i int) int {
@@ -38,10 +38,11 @@ func (s *scanner) assign(i int) int {
 		return i + 1
 	}
 	if !s.text {
-		if !s.lineStart(start) && !s.queryStart(start) {
+		word := wordEnd(s.b, i+1, true)
+		if !s.lineStart(start) && !s.queryStart(start) && !s.inSentence(end, i, word) {
 			return i + 1
 		}
-		return s.addValue(i+1, wordEnd(s.b, i+1, true))
+		return s.addValue(i+1, word)
 	}
 	v := i + 1
 	if v < len(s.b) && (s.b[v] == '=' || s.b[v] == '>' && s.b[i] == '=') { // := == =>
@@ -58,6 +59,15 @@ func (s *scanner) assign(i int) int {
 	}
 	return s.textValue(v, s.b[i] == '=')
 }
+
+// inSentence reports whether name=value in the middle of a JSON string shows a value rather than speaks of one: nothing but the equals sign stands
+// between them, and the value is long enough and no placeholder.
+func (s *scanner) inSentence(nameEnd, i, word int) bool {
+	return nameEnd == i && word-(i+1) >= minShown && !isPlaceholder(s.b[i+1:word])
+}
+
+// minShown is the length from which a value in a sentence is taken for a real one.
+const minShown = 8
 
 // textValue handles the value of a sensitive name in text: a quoted one to its quote, else one word, and one more after
 // the name of an authorization scheme.

@@ -147,7 +147,8 @@ func TestPlaces(t *testing.T) {
 		{"text object", `secret: {"a":"b"}`, ""},
 
 		{"prose in JSON", `{"description":"login with password: of the user. Args:\n    token: the token\n  secret=x"}`, `{"description":"login with password: of the user. Args:\n    token: the token\n  secret=` + R + `"}`},
-		{"assignment in a sentence in JSON", `{"description":"Set API_KEY=abc to use it"}`, ""},
+		{"assignment in a sentence in JSON", `{"description":"Set API_KEY=abc to use it, API_KEY=<your-key-here> or API_KEY = something"}`, ""},
+		{"a value in a sentence in JSON", `{"message":"refused: api_key=8f3a92bc is not valid"}`, `{"message":"refused: api_key=` + R + ` is not valid"}`},
 		{"environment in JSON", `{"text":"PATH=/bin\nAPI_TOKEN=abc\nexport MY_SECRET=d\n"}`, `{"text":"PATH=/bin\nAPI_TOKEN=` + R + `\nexport MY_SECRET=` + R + `\n"}`},
 		{"arguments in JSON", `{"args":["--token=abc","PASSWORD=d","x=y"]}`, `{"args":["--token=` + R + `","PASSWORD=` + R + `","x=y"]}`},
 		{"header in JSON", `{"command":"curl -H \"Authorization: Bearer abc\" -H 'X: y'"}`, `{"command":"curl -H \"Authorization: ` + R + `\" -H 'X: y'"}`},

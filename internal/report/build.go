@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -222,9 +223,30 @@ func (b *builder) test(it *store.Item, t *store.Test) TestRecord {
 		ElapsedSeconds: it.Elapsed.Seconds(), TestID: it.TestID, Reason: it.Reason, Output: it.Output, Cached: it.Cached}
 	if t != nil {
 		rec.TestID, rec.Suite, rec.Messages = t.ID, t.Suite, t.Reasons
+		if line := loggedFirst(it, t.Reasons); line != "" {
+			rec.Reason = line
+		}
 	}
 	rec.Executions = b.executionsOf(rec.TestID)
 	return rec
+}
+
+// logged is a line of t.Error and its like.
+var logged = regexp.MustCompile(`^ *[^ :]+\.go:[0-9]+: `)
+
+// loggedFirst is where the test logged the first thing that m3 found wrong. The reason of go test's output is what was logged last, which with
+// several failures is a later one, or a remark.
+func loggedFirst(it *store.Item, reasons []string) string {
+	if it.Action != "fail" || len(reasons) == 0 || !logged.MatchString(it.Reason) {
+		return ""
+	}
+	first := firstLine(reasons[0])
+	for line := range strings.Lines(it.Output) {
+		if logged.MatchString(line) && strings.Contains(line, first) {
+			return strings.TrimSpace(line)
+		}
+	}
+	return ""
 }
 
 func (b *builder) recorded(t *store.Test) TestRecord {

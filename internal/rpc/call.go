@@ -286,18 +286,42 @@ func (c *Conn) unsent(ctx context.Context, k *call, err error) {
 		k.noCancel = k.noCancel || we.Written == 0
 	}
 	switch {
+	case wrote && we.Broken && late:
+		c.unread(ctx, k, we)
 	case wrote && we.Broken:
 		c.brokenBy(k, we)
+	case wrote && late: // nothing of it went out: the connection is whole
+		c.failNow(k, notRead(ctx, k, we))
 	case late: // await sees it too
 	default:
 		c.failNow(k, &CallError{Kind: KindTransport, Reason: err.Error(), Sequence: k.seq(), Err: err})
 	}
 }
 
+// unread ends a call, and the connection, whose message the server did not take in time. It is the server that did not read: a timeout or
+// cancellation like any other, but nothing can be sent after half a message.
+func (c *Conn) unread(ctx context.Context, k *call, we *wire.WriteError) {
+	c.failNow(k, notRead(ctx, k, we))
+	c.end(fmt.Errorf("an earlier message was taken only in part (%d of %d bytes): %w", we.Written, we.Size, errNotRead))
+}
+
+func notRead(ctx context.Context, k *call, we *wire.WriteError) *CallError {
+	e := contextError(ctx, time.Since(k.began))
+	e.Reason = fmt.Sprintf("the server did not read its input: %d of %d bytes of %s were taken within %v", we.Written, we.Size, k.Method, time.Since(k.began).Round(time.Millisecond))
+	e.Sequence, e.Unwritten = k.seq(), we
+	return e
+}
+
+var errNotRead = errors.New("the server does not read its input")
+
 // writeFailed records how much of a message went out. A message that nothing went out of because the caller had no more time
 // is nobody's fault.
 func (c *Conn) writeFailed(o *outgoing, we *wire.WriteError, late bool) {
 	if o.seq() < 0 || late && we.Written == 0 && !we.Broken {
+		return
+	}
+	if late {
+		c.find(WriteFailed, where{o.seq(), -1, o.id}, "%s: %d of %d bytes were taken before the time was over: the server does not read its input", o.what(), we.Written, we.Size)
 		return
 	}
 	c.find(WriteFailed, where{o.seq(), -1, o.id}, "%s: %v", o.what(), we)

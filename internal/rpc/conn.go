@@ -148,6 +148,20 @@ func (c *Conn) end(err error) {
 	close(c.done)
 }
 
+// Abandon fails every call that waits, now, with the given kind and reason: somebody above has decided that their time is over. The connection
+// stays open.
+func (c *Conn) Abandon(kind ErrorKind, reason string) {
+	c.mu.Lock()
+	waiting := make([]*call, 0, len(c.pending))
+	for _, k := range c.pending {
+		waiting = append(waiting, k)
+	}
+	c.mu.Unlock()
+	for _, k := range waiting {
+		c.failNow(k, &CallError{Kind: kind, Reason: reason, Sequence: k.seq()})
+	}
+}
+
 // endReason is why a call failed with its connection.
 func endReason(err error, hint string) string {
 	var we *wire.WriteError
@@ -157,7 +171,7 @@ func endReason(err error, hint string) string {
 		reason = "the connection was closed"
 	case errors.Is(err, io.EOF):
 		reason = "the server closed its output without an answer"
-	case errors.As(err, &we):
+	case errors.As(err, &we), errors.Is(err, errNotRead):
 		reason = "the connection ended: " + err.Error()
 	default:
 		reason = "reading from the server failed: " + err.Error()

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/m3-go/m3/internal/wire"
 	"github.com/m3-go/m3/trace"
 )
 
@@ -43,6 +44,8 @@ type CallError struct {
 	// Sequence is the event that shows the failure best: the frame that is no proper answer, else the request; -1 when there is none.
 	Sequence int64
 	Err      error // the cause, or nil
+	// Unwritten is set when the call ended because the server did not take its message in time.
+	Unwritten *wire.WriteError
 }
 
 // Error names the method, the kind and the reason.
