@@ -389,8 +389,6 @@ func (f *fake) respond(w http.ResponseWriter, answer string, body []byte) {
 		http.Error(w, "stack trace", http.StatusInternalServerError)
 	case answer == "" && (f.is("notification-status") || f.is("bad-json") && !json.Valid(body)):
 		w.WriteHeader(http.StatusOK)
-	case answer == "" && json.Valid(body) && !bytes.Contains(body, []byte(`"id"`)):
-		w.WriteHeader(http.StatusAccepted)
 	case answer == "":
 		w.WriteHeader(http.StatusAccepted)
 	case f.is("answer-type"):
@@ -469,7 +467,7 @@ func (f *fake) session(w http.ResponseWriter, r *http.Request, method string) in
 	switch {
 	case version == "1999-01-01" && !f.is("protocol-header-unknown"), version == "" && id != "" && f.is("protocol-header-missing"):
 		return http.StatusBadRequest
-	case id == "" && r.Header.Get("X-Any") == "" && !f.is("session-missing") && f.early(method):
+	case id == "" && !f.is("session-missing") && f.early(method):
 		return http.StatusBadRequest
 	case id != "" && !f.sessions[id] && f.is("session-unknown"):
 		return http.StatusBadRequest

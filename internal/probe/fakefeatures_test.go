@@ -80,7 +80,7 @@ func (f *fake) feature(method string, r *request, text string) (string, error) {
 func (f *fake) list(r *request, cursor json.RawMessage, text string) string {
 	list := `{"tools":` + f.toolList()
 	switch {
-	case f.is("params-omitted") && r.Params == nil, f.is("params-empty") && string(r.Params) == "{}", f.is("params-empty") && f.modern && strings.Contains(text, `"params":{"_meta"`) && cursor == nil && f.count > 3:
+	case f.is("params-omitted") && r.Params == nil, f.is("params-empty") && string(r.Params) == "{}":
 		return errorText(r.ID, -32602, "params")
 	case f.is("cursor-loop") && cursor != nil && string(cursor) == `"8"`, f.is("cursor-loop") && cursor == nil:
 		return f.result(r.ID, list+`,"nextCursor":"8"}`)
