@@ -28,6 +28,7 @@ var rooms = [][]string{
 	{"trace"},
 	{"internal/evidence"},
 	{"internal/proc"},
+	{"internal/oauth"},
 	{"internal/wire"},
 	{"internal/rpc"},
 	{"internal/mcp"},
@@ -40,6 +41,7 @@ var rooms = [][]string{
 	{"m3test"},
 	{"internal/report"},
 	{"internal/gotest"},
+	{"internal/probe"},
 	{"cmd/m3"},
 }
 

@@ -28,6 +28,10 @@ type Client struct {
 	tape    *evidence.Tape
 	session *mcp.Session
 	dialer  *dialer
+	lone    *rpc.Conn // the connection of a Raw without a session
+
+	rawOnce sync.Once
+	raw     *Raw
 
 	extensions trace.JSON // what is declared of them
 
@@ -123,7 +127,8 @@ func (c *Client) end(cause *stopCause) error {
 	}
 	c.mu.Unlock()
 	c.endOnce.Do(func() {
-		if c.session == nil { // it never opened
+		conn := c.conn()
+		if conn == nil { // it never opened
 			return
 		}
 		if cause != nil {
@@ -131,13 +136,13 @@ func (c *Client) end(cause *stopCause) error {
 			if cause.outcome == trace.OutcomeTimedOut {
 				kind = rpc.KindTimeout
 			}
-			c.session.RPC().Abandon(kind, cause.reason)
+			conn.Abandon(kind, cause.reason)
 		}
 		c.mu.Lock()
 		c.closing = true
 		c.mu.Unlock()
 		outcome, reason := c.outcome(cause)
-		err := c.session.Close()
+		err := conn.Close()
 		c.callbacks.settle()
 		c.endErr = errors.Join(err, c.finish(outcome, reason), c.callbacks.err(), c.strict())
 		c.mu.Lock()
@@ -148,6 +153,14 @@ func (c *Client) end(cause *stopCause) error {
 	return c.endErr
 }
 
+// conn is the JSON-RPC connection: the session's, or that of a Raw. Nil when the client never opened.
+func (c *Client) conn() *rpc.Conn {
+	if c.session != nil {
+		return c.session.RPC()
+	}
+	return c.lone
+}
+
 var errStopped = errors.New("stopped")
 
 // outcome is the execution's: a connection that the server ended by itself has failed.
@@ -155,7 +168,7 @@ func (c *Client) outcome(cause *stopCause) (trace.Outcome, error) {
 	if cause != nil {
 		return cause.outcome, cause.err("execution")
 	}
-	if err := c.session.Err(); err != nil { // it is there before the calls that fail with it return
+	if err := c.conn().Err(); err != nil { // it is there before the calls that fail with it return
 		return trace.OutcomeFailed, err
 	}
 	return trace.OutcomeCompleted, nil

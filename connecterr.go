@@ -51,7 +51,9 @@ func (c *Client) connectError(ctx context.Context, err error, d *dialer) error {
 		details["error_kind"] = "malformed"
 		return &ProtocolError{Message: operation + ": " + reason + exited, Details: details, Stderr: stderr, Err: err}
 	default:
-		return &TransportError{Message: operation + ": " + reason + exited, Details: details, Stderr: stderr, Err: err}
+		te := &TransportError{Message: operation + ": " + reason + exited, Details: details, Stderr: stderr, Err: err}
+		c.addAuthorization(ctx, te, call, d)
+		return te
 	}
 }
 

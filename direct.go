@@ -59,8 +59,13 @@ type DirectOptions struct {
 // The errors are *TransportError, *ProtocolError, *TimeoutError, *CancelledError, *UnsupportedError, *ValidationError and
 // *EndpointTrustError. A failed connect is an execution too: its trace tells what was seen.
 func (k *Kit) Direct(ctx context.Context, server Server, opts *DirectOptions) (*Client, error) {
+	return k.connect(ctx, "Direct", server, opts, (*Client).open)
+}
+
+// connect makes a client and opens it as open does; a kit that ends meanwhile ends the opening.
+func (k *Kit) connect(ctx context.Context, operation string, server Server, opts *DirectOptions, open func(*Client, context.Context, Server) error) (*Client, error) {
 	if server == nil {
-		return nil, validationf("Direct: the server is nil")
+		return nil, validationf("%s: the server is nil", operation)
 	}
 	if err := k.usable(); err != nil {
 		return nil, err
@@ -84,7 +89,7 @@ func (k *Kit) Direct(ctx context.Context, server Server, opts *DirectOptions) (*
 	if err := k.register(c); err != nil {
 		return nil, err
 	}
-	err = c.open(ctx, server)
+	err = open(c, ctx, server)
 	c.mu.Lock()
 	c.abort = nil
 	cause := c.cause
@@ -215,27 +220,9 @@ func (c *Client) spec(server Server) (trace.JSON, error) {
 
 // open makes the execution and connects.
 func (c *Client) open(ctx context.Context, server Server) error {
-	c.id = trace.ExecutionID(newID())
-	d := &dialer{client: c, server: server}
-	if d.sse = d.transport() == LegacySSE; d.sse && mcp.Modern(c.opts.Protocol) {
-		return &UnsupportedError{Message: fmt.Sprintf("Direct: protocol %s has no HTTP+SSE: leave Transport empty or use m3.StreamableHTTP", c.opts.Protocol), Details: map[string]any{"feature": "transport"}}
-	}
-	c.dialer = d
-	// Secrets are known to the redactor before anything is kept, the specification included.
-	if err := d.resolveSecrets(ctx); err != nil {
-		return err
-	}
-	// The name of a case may be made of anything; it stands in many places.
-	c.opts.Case = c.kit.redactor.String(c.opts.Case)
-	spec, err := c.spec(server)
+	d, err := c.prepare(ctx, server)
 	if err != nil {
 		return err
-	}
-	if err := c.begin(ctx, spec); err != nil {
-		return err
-	}
-	if err := d.build(ctx); err != nil {
-		return c.failed(ctx, err, nil)
 	}
 	start, cancel := context.WithTimeoutCause(ctx, c.opts.StartTimeout, errStartDeadline)
 	defer cancel()
@@ -251,6 +238,33 @@ func (c *Client) open(ctx context.Context, server Server) error {
 		session.OpenStream(ctx) // where an HTTP server of the legacy eras sends what no request is about
 	}
 	return c.startLogging(ctx)
+}
+
+// prepare makes the execution, and everything that a connection needs.
+func (c *Client) prepare(ctx context.Context, server Server) (*dialer, error) {
+	c.id = trace.ExecutionID(newID())
+	d := &dialer{client: c, server: server}
+	if d.sse = d.transport() == LegacySSE; d.sse && mcp.Modern(c.opts.Protocol) {
+		return nil, &UnsupportedError{Message: fmt.Sprintf("Direct: protocol %s has no HTTP+SSE: leave Transport empty or use m3.StreamableHTTP", c.opts.Protocol), Details: map[string]any{"feature": "transport"}}
+	}
+	c.dialer = d
+	// Secrets are known to the redactor before anything is kept, the specification included.
+	if err := d.resolveSecrets(ctx); err != nil {
+		return nil, err
+	}
+	// The name of a case may be made of anything; it stands in many places.
+	c.opts.Case = c.kit.redactor.String(c.opts.Case)
+	spec, err := c.spec(server)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.begin(ctx, spec); err != nil {
+		return nil, err
+	}
+	if err := d.build(ctx); err != nil {
+		return nil, c.failed(ctx, err, nil)
+	}
+	return d, nil
 }
 
 var errStartDeadline = errors.New("start deadline")

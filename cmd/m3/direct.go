@@ -183,9 +183,12 @@ func (d *direct) print(err error) error {
 func hintFor(err error) string {
 	var hinted *hintError
 	var trust *m3.EndpointTrustError
+	var transport *m3.TransportError
 	switch {
 	case errors.As(err, &hinted):
 		return hinted.hint
+	case errors.As(err, &transport) && transport.Details["phase"] == "authorization":
+		return "--header 'Authorization: Bearer $TOKEN' sends a token"
 	case errors.As(err, &trust):
 		return "--trust trusted_private allows it"
 	}

@@ -104,3 +104,68 @@ func TestInterruptCall(t *testing.T) {
 		t.Errorf("%v: %s", err, out.String())
 	}
 }
+
+// The exit codes of m3 probe: 0 clean, 1 an error found, 2 usage.
+func TestProbeExitCodes(t *testing.T) {
+	t.Parallel()
+	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return shippingServer() }, nil)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.Header.Get("Content-Type"), "charset") {
+			w.WriteHeader(http.StatusUnsupportedMediaType)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	defer srv.Close()
+	for _, tc := range []struct {
+		want int
+		text string
+		args []string
+	}{
+		{0, "1 clean", []string{"--url", srv.URL, "--only", "text-id"}},
+		{1, "error content-type-charset", []string{"--url", srv.URL, "--only", "content-type-charset"}},
+		{2, "no probe", []string{"--url", srv.URL, "--only", "nosuch"}},
+		{2, "no server", nil},
+	} {
+		code, out, errs := inProcess(t, append([]string{"probe"}, tc.args...)...)
+		if code != tc.want || !strings.Contains(out+errs, tc.text) {
+			t.Errorf("%v: exit %d, want %d with %q\n%s%s", tc.args, code, tc.want, tc.text, out, errs)
+		}
+	}
+}
+
+// A 401 shows the chain that the server offers, as text and as JSON (case G02 of the public reports).
+func TestInspectProtected(t *testing.T) {
+	t.Parallel()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/mcp" {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	defer srv.Close()
+	code, out, errs := inProcess(t, "inspect", "--url", srv.URL+"/mcp")
+	for _, want := range []string{"1. the server's answer: " + srv.URL + "/mcp → 401 Unauthorized: WWW-Authenticate: Bearer\n", "oauth-protected-resource/mcp → 404 Not Found\n", "hint: --header 'Authorization", "warning oauth-challenge-without-metadata: "} {
+		if code != exitServer || !strings.Contains(out+errs, want) {
+			t.Errorf("exit %d, want 1 and %q\n%s%s", code, want, out, errs)
+		}
+	}
+	_, out, _ = inProcess(t, "inspect", "--json", "--url", srv.URL+"/mcp")
+	var a struct {
+		Error struct {
+			Details struct {
+				Authorization struct {
+					Steps []struct {
+						URL    string `json:"url"`
+						Status int    `json:"status"`
+					} `json:"steps"`
+				} `json:"authorization"`
+			} `json:"details"`
+		} `json:"error"`
+	}
+	if err := json.Unmarshal([]byte(out), &a); err != nil || len(a.Error.Details.Authorization.Steps) != 4 || a.Error.Details.Authorization.Steps[3].Status != 404 {
+		t.Errorf("%v: %s", err, out)
+	}
+}

@@ -64,6 +64,9 @@ func (c *Conn) claim(in *arrival) claim {
 	if k := c.pending[trace.RPCID(id)]; k != nil && id != nil {
 		return c.claimed(k, claim{})
 	}
+	if c.rawAnswer(in) {
+		return claim{}
+	}
 	switch kindOfID(id) {
 	case idAbsent, idNull:
 		return c.claimNoID(in)

@@ -48,6 +48,7 @@ type outgoing struct {
 	own   bool
 	sent  atomic.Int64 // the event, or -1
 	over  atomic.Bool  // nothing is awaited
+	raw   bool         // bytes of the caller's own
 }
 
 // Answered reports whether nothing is awaited for the message.

@@ -72,6 +72,8 @@ type Conn struct {
 	err      error
 	done     chan struct{}
 
+	raw atomic.Pointer[tap] // nil until somebody sends bytes of his own
+
 	readers sync.Pool // *reader
 	lines   lines
 }

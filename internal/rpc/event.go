@@ -57,6 +57,9 @@ func (c *Conn) record(ev trace.Event, f *wire.Frame) int64 {
 		d.ev.Frame = &d.fr
 	}
 	seq := c.cfg.Tape.Record(&d.ev)
+	if f != nil {
+		f.Sequence = seq
+	}
 	*d = draft{}
 	drafts.Put(d)
 	return seq

@@ -16,6 +16,9 @@ import (
 func (c *Conn) ExchangeEnded(x *wire.Exchange) {
 	k := c.callOf(x.For)
 	seq := int64(-1)
+	if t := c.raw.Load(); t != nil {
+		defer t.ended(x)
+	}
 	if o := outgoingOf(x.Message); o != nil {
 		seq = o.seq()
 	}
@@ -24,6 +27,7 @@ func (c *Conn) ExchangeEnded(x *wire.Exchange) {
 	}
 	at := where{seq, -1, x.For}
 	switch {
+	case isRaw(x.Message): // what came back is for its sender to judge
 	case x.Continues:
 		c.continues(x, at)
 	case x.Legacy && x.Message == nil:

@@ -17,6 +17,9 @@ const (
 
 // Received takes a frame.
 func (c *Conn) Received(f *wire.Frame) {
+	if t := c.raw.Load(); t != nil {
+		defer t.received(f)
+	}
 	switch {
 	case f.Err != nil:
 		c.undecoded(f)

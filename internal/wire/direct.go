@@ -185,7 +185,7 @@ func (x *exchange) write(fields []headerField) (int, error) {
 		b = append(b, ": "...)
 		b = append(b, f.value...)
 	}
-	if x.method == http.MethodPost {
+	if x.method == http.MethodPost || len(x.body) > 0 {
 		b = append(b, "\r\nContent-Length: "...)
 		b = strconv.AppendInt(b, int64(len(x.body)), 10)
 	}

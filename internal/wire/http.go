@@ -210,7 +210,11 @@ func (t *HTTP) Send(ctx context.Context, m *Message) error {
 		}
 		m.Header = canonical(m.Header)
 	}
-	x := &exchange{method: http.MethodPost, message: m, body: m.Body, id: m.ID, call: m.Call}
+	verb := http.MethodPost
+	if m.Verb != "" {
+		verb = m.Verb
+	}
+	x := &exchange{method: verb, message: m, body: m.Body, id: m.ID, call: m.Call}
 	if err := t.open(x, false); err != nil {
 		return &WriteError{Size: len(m.Body), Err: err}
 	}

@@ -47,6 +47,9 @@ func newLineWriter(w io.WriteCloser) *lineWriter {
 // send writes the message; told is called with its frame before.
 func (t *lineWriter) send(ctx context.Context, m *Message, told func(*Frame)) error {
 	size := len(m.Body) + 1
+	if m.Exact {
+		size--
+	}
 	if err := t.take(ctx); err != nil {
 		return &WriteError{Size: size, Err: err, Broken: errors.Is(err, ErrClosed)}
 	}
@@ -57,8 +60,12 @@ func (t *lineWriter) send(ctx context.Context, m *Message, told func(*Frame)) er
 	if err := ctx.Err(); err != nil {
 		return &WriteError{Size: size, Err: err}
 	}
-	t.buf = append(append(t.buf[:0], m.Body...), '\n')
-	t.frame = Frame{Direction: trace.ClientToServer, Framing: trace.FramingLine, Raw: t.buf, Body: t.buf[:len(t.buf)-1], Time: time.Now(), Offset: t.written.Load(), Message: m}
+	t.buf = append(t.buf[:0], m.Body...)
+	body := len(t.buf)
+	if !m.Exact {
+		t.buf = append(t.buf, '\n')
+	}
+	t.frame = Frame{Direction: trace.ClientToServer, Framing: trace.FramingLine, Raw: t.buf, Body: t.buf[:body], Time: time.Now(), Offset: t.written.Load(), Message: m}
 	told(&t.frame)
 	n, err := t.write(ctx, t.buf)
 	t.written.Add(int64(n))

@@ -38,6 +38,9 @@ func (x *exchange) resumable() bool {
 		return false
 	}
 	if x.id == "" {
+		if x.message != nil {
+			return false // a GET of the caller's own
+		}
 		return x.method == http.MethodGet
 	}
 	return x.call != nil && !x.answered() && x.lastID != ""

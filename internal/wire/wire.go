@@ -48,6 +48,8 @@ type Frame struct {
 	// Legacy says that the transport is HTTP+SSE of 2024-11-05: the answers are on the GET stream, which all requests share, and a POST is only
 	// accepted or refused.
 	Legacy bool
+	// Sequence is set by the Handler: the event that holds the frame.
+	Sequence int64
 }
 
 // Message is what Send sends.
@@ -61,6 +63,10 @@ type Message struct {
 	Header http.Header
 	// Call is the sender's record of a request; nil for other messages. An HTTP transport asks it whether there is anything to wait for.
 	Call Call
+	// Exact sends Body alone on a stream, without the line break that ends a frame: a part of a frame, or something that is none.
+	Exact bool
+	// Verb is the HTTP method; empty is POST. Streams have none.
+	Verb string
 }
 
 // Call is a request that waits for its answer.
