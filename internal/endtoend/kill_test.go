@@ -20,6 +20,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/m3-go/m3/store"
 	"github.com/m3-go/m3/store/sqlite"
@@ -295,6 +296,20 @@ func TestKillAfterEachWrite(t *testing.T) {
 	}
 }
 
+// removeAll waits for the servers of a killed process, which write their logs until they are ended.
+func removeAll(t *testing.T, dir string) {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		err := os.RemoveAll(dir)
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
 // Eight clients at once, killed at random. M3_LONG=1 makes it two hundred kills, and writes the log that is kept in docs/kills.md
 // to the file that M3_KILLS_LOG names.
 func TestKillUnderEightWriters(t *testing.T) {
@@ -322,9 +337,7 @@ func TestKillUnderEightWriters(t *testing.T) {
 		if t.Failed() {
 			t.Fatalf("that was kill %d, after write %d; the process said:\n%s", i, v.after, v.output)
 		}
-		if err := os.RemoveAll(v.dir); err != nil {
-			t.Fatal(err)
-		}
+		removeAll(t, v.dir)
 	}
 	if acks == 0 || interrupted == 0 {
 		t.Errorf("nothing was tested: %d calls were acknowledged, %d executions interrupted", acks, interrupted)

@@ -278,6 +278,7 @@ func contextError(ctx context.Context, took time.Duration) *CallError {
 // unsent handles a failed Send.
 func (c *Conn) unsent(ctx context.Context, k *call, err error) {
 	var we *wire.WriteError
+	var noEndpoint *wire.EndpointError
 	wrote := errors.As(err, &we)
 	end := ctx.Err()
 	late := end != nil && errors.Is(err, end)
@@ -290,15 +291,13 @@ func (c *Conn) unsent(ctx context.Context, k *call, err error) {
 		c.unread(ctx, k, we)
 	case wrote && we.Broken:
 		c.brokenBy(k, we)
+	case late && errors.As(err, &noEndpoint):
+		e := contextError(ctx, time.Since(k.began))
+		e.Reason, e.Err = e.Reason+"; "+noEndpoint.Error(), err
+		c.failNow(k, e)
 	case wrote && late: // nothing of it went out: the connection is whole
 		c.failNow(k, notRead(ctx, k, we))
 	case late: // await sees it too
-		var ee *wire.EndpointError
-		if errors.As(err, &ee) {
-			e := contextError(ctx, time.Since(k.began))
-			e.Reason, e.Err = e.Reason+"; "+ee.Error(), err
-			c.failNow(k, e)
-		}
 	default:
 		c.failNow(k, &CallError{Kind: KindTransport, Reason: err.Error(), Sequence: k.seq(), Err: err})
 	}

@@ -51,6 +51,9 @@ func (c *Conn) record(ev trace.Event, f *wire.Frame) int64 {
 	d := drafts.Get().(*draft)
 	d.ev = ev
 	d.ev.Server, d.ev.ConnectionID, d.ev.Source = c.cfg.Server, c.cfg.Connection, c.source
+	if f != nil && f.Direction == trace.ClientToServer && isRaw(f.Message) {
+		d.ev.Source.Source = "raw" // the test's own bytes, not m3's
+	}
 	if f != nil {
 		d.ev.Time = f.Time
 		d.fr = trace.Frame{Direction: f.Direction, Framing: f.Framing, Bytes: f.Raw, Dropped: f.Dropped, Partial: f.Partial, HTTP: f.HTTP}
