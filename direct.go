@@ -165,6 +165,7 @@ func (c *Client) spec(server Server) (trace.JSON, error) {
 	s := &directSpec{Kind: "direct", Server: c.server, Protocol: o.Protocol, ValidateSchemas: o.ValidateSchemas, TimeoutSeconds: o.Timeout.Seconds(),
 		StartSeconds: o.StartTimeout.Seconds(), Case: o.Case, Sampling: o.Sampling != nil, Roots: o.Roots, Metadata: o.Metadata}
 	server.describe(s)
+	s.Args = c.kit.redactor.Args(s.Args)
 	refs := s.Secrets
 	s.Secrets = nil
 	b, err := json.Marshal(s)

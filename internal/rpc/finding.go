@@ -122,7 +122,7 @@ var Findings = []FindingKind{
 	{RedirectFollowed, trace.SeverityNote, clauseHTTP, "a redirect to another URL of the same origin was followed"},
 	{RedirectRefused, trace.SeverityError, clauseHTTP, "a redirect that cannot be followed safely"},
 	{StreamResumed, trace.SeverityNote, clauseHTTP, "an event stream that ended was asked for again"},
-	{ExchangeFailed, trace.SeverityError, "", "an HTTP exchange that broke: no connection, no HTTP, a cut body"},
+	{ExchangeFailed, trace.SeverityError, "", "an HTTP exchange that broke: no answer, no HTTP, a cut body"},
 }
 
 // KindOf returns what a code stands for.
