@@ -319,7 +319,9 @@ func remoteError(r *evidence.Redactor, operation, phase string, e *rpc.ErrorObje
 	if e.Data != nil {
 		rpcErr.Data = trace.Observe(e.Data)
 	}
-	return &ProtocolError{Message: r.String(fmt.Sprintf("%s: the server answered with error %s: %s", operation, e.Code, e.Message)), RPC: rpcErr,
+	// Secrets are taken out before the text is cut: half of one would not be found.
+	text := mcp.ErrorText(&rpc.ErrorObject{Code: e.Code, Message: r.String(e.Message)})
+	return &ProtocolError{Message: r.String(operation + ": the server answered with " + text), RPC: rpcErr,
 		Details: map[string]any{"operation": operation, "phase": phase, "error_kind": "remote", "protocol_code": string(e.Code)}}
 }
 

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/m3-go/m3/internal/proc"
@@ -217,8 +218,12 @@ func (s StdioServer) open(ctx context.Context, d *dialer, h wire.Handler) (wire.
 		list = append(list, name+"="+env[name])
 	}
 	conn := d.conn
+	var written atomic.Int64 // to stderr
 	p, err := proc.Start(ctx, &proc.Spec{Path: orElse(d.binary, s.Command), Args: s.Args, Env: list, Dir: s.Dir,
-		Stderr: func(piece []byte, _ proc.LineEnd) { d.client.stderr(conn, piece) }})
+		Stderr: func(piece []byte, _ proc.LineEnd) {
+			written.Add(int64(len(piece)))
+			d.client.stderr(conn, piece)
+		}})
 	if err != nil {
 		return nil, err
 	}
@@ -228,26 +233,31 @@ func (s StdioServer) open(ctx context.Context, d *dialer, h wire.Handler) (wire.
 	started := map[string]any{"executable": trace.Observe(orElse(s.Command, s.Build)), "pid": trace.Observe(p.PID()),
 		"exit_code": trace.Observation[int]{}, "signal": trace.Observation[string]{}, "stderr": trace.Observation[string]{}}
 	d.record(trace.KindProcessStarted, trace.PhaseStartup, conn, started)
-	d.connected("stdio", map[string]any{"command": orElse(s.Command, s.Build), "args": s.Args})
+	d.connected("stdio", map[string]any{"command": orElse(s.Command, s.Build), "args": d.client.kit.redactor.Args(s.Args)})
 	stream := wire.NewStream(p.Stdout(), p.Stdin(), h, &wire.StreamConfig{MaxFrame: d.client.opts.MaxFrame})
 	return &streamLink{Transport: stream, ending: ending{end: func() error {
 		ended := p.End(nil)
 		err := stream.Close()
-		d.exited(conn, started, p, ended)
+		d.exited(conn, started, p, ended, written.Load())
 		d.disconnected("stdio", conn, stream.Stats(), ended.Step)
 		return err
 	}}}, nil
 }
 
-// exited records the end of a process, and what of its tree had to be hunted down.
-func (d *dialer) exited(conn trace.ConnectionID, entry map[string]any, p *proc.Process, ended proc.Ended) {
+// exited records the end of a process that wrote so many bytes to stderr, and what of its tree had to be hunted down.
+func (d *dialer) exited(conn trace.ConnectionID, entry map[string]any, p *proc.Process, ended proc.Ended, written int64) {
 	if ended.Exit.Signal != "" {
 		entry["signal"] = trace.Observe(ended.Exit.Signal)
 		entry["exit_code"] = trace.Absent[int](trace.NotEmitted, "")
 	} else {
 		entry["exit_code"] = trace.Observe(ended.Exit.Code)
 	}
-	entry["stderr"] = trace.Observe(d.client.kit.redactor.String(p.StderrTail()))
+	tail := p.StderrTail()
+	stderr := trace.Observe(d.client.kit.redactor.String(tail))
+	if int64(len(tail)) < written {
+		stderr.State, stderr.Reason = trace.Truncated, trace.ReasonEvidenceTruncated
+	}
+	entry["stderr"] = stderr
 	entry["ended"], entry["survivors"] = ended.Step, ended.Survivors
 	d.record(trace.KindProcessExited, trace.PhaseCleanup, conn, entry)
 	switch {
@@ -372,7 +382,7 @@ func (d *dialer) http(url string, headers http.Header, trust Trust, h wire.Handl
 		return nil, err
 	}
 	r := d.client.kit.redactor
-	cfg := &wire.HTTPConfig{Dial: (&pinned{endpoint: endpoint, trust: trust}).dial, Header: headers, MaxFrame: d.client.opts.MaxFrame, RedactURL: r.URL} // the tape redacts the headers
+	cfg := &wire.HTTPConfig{Dial: (&pinned{endpoint: endpoint, trust: trust}).dial, Header: headers, MaxFrame: d.client.opts.MaxFrame, RedactURL: r.Endpoint} // the tape redacts the headers
 	t, err := d.newHTTP(url, h, cfg)
 	if err != nil {
 		return nil, err

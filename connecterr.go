@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/m3-go/m3/internal/mcp"
@@ -34,7 +35,7 @@ func (c *Client) connectError(ctx context.Context, err error, d *dialer) error {
 	errors.As(err, &conn)
 	errors.As(err, &call)
 	reason := c.kit.redactor.String(err.Error())
-	stderr, exited := d.lastWords(details)
+	stderr, exited := d.lastWords(details, errors.Is(err, io.EOF))
 	switch {
 	case ctx.Err() == nil && call != nil && call.Kind == rpc.KindTimeout, context.Cause(ctx) == errStartDeadline:
 		details["timeout_seconds"] = c.opts.StartTimeout.Seconds()
@@ -78,8 +79,9 @@ func ownError(err error) error {
 	return nil
 }
 
-// lastWords is the stderr tail of the latest process, and how it exited, if it did: that goes into details too.
-func (d *dialer) lastWords(details map[string]any) (stderr, exited string) {
+// lastWords is the stderr tail of the latest process, and how it exited, if it did: that goes into details too. closed says that the server
+// ended its output by itself.
+func (d *dialer) lastWords(details map[string]any, closed bool) (stderr, exited string) {
 	p := d.process()
 	if p == nil {
 		if stderr = d.ownWords(); stderr != "" {
@@ -89,7 +91,7 @@ func (d *dialer) lastWords(details map[string]any) (stderr, exited string) {
 	}
 	// Only an end of its own tells something; the failed connect has ended the others. A process that dies closes its output a moment before it is
 	// gone, so that the end of its stdin may seem to have ended it.
-	if ended := p.End(nil); ended.Step == proc.StepExited || ended.Step == proc.StepEOF && (ended.Exit.Code != 0 || ended.Exit.Signal != "") {
+	if ended := p.End(nil); ended.Step == proc.StepExited || ended.Step == proc.StepEOF && (closed || ended.Exit.Code != 0 || ended.Exit.Signal != "") {
 		exited = ": the server's process " + describeExit(ended.Exit)
 		exitDetails(details, ended.Exit)
 	}

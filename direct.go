@@ -199,6 +199,7 @@ func (c *Client) spec(server Server) (trace.JSON, error) {
 		StartSeconds: o.StartTimeout.Seconds(), Case: o.Case, Sampling: o.Sampling != nil, Roots: o.Roots, ListRoots: o.ListRoots != nil,
 		Extensions: o.Extensions, LogLevel: o.LogLevel, Strict: o.Strict, Metadata: o.Metadata}
 	server.describe(s)
+	s.Args = c.kit.redactor.Args(s.Args)
 	refs := s.Secrets
 	s.Secrets = nil
 	b, err := json.Marshal(s)

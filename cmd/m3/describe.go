@@ -2,10 +2,13 @@ package main
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/m3-go/m3/internal/report"
 	"github.com/m3-go/m3/trace"
 )
 
@@ -71,12 +74,21 @@ func describeProtocol(e *trace.ProtocolEntry) string {
 		s += " → " + string(e.Status)
 	}
 	if err, ok := e.Error.Get(); ok {
-		s += fmt.Sprintf(": %s %s", err.Code, err.Message)
+		s += ": " + rpcErrorText(err)
 	}
 	if h, ok := e.HTTP.Get(); ok && h.Status >= 400 {
 		s += fmt.Sprintf(" (HTTP %d)", h.Status)
 	}
 	return s + own(&e.Base)
+}
+
+// rpcErrorText is an error of the server on one line, bounded: the whole message is in the frame.
+func rpcErrorText(err trace.RPCError) string {
+	text := strings.TrimSpace(err.Code.String() + " " + short(err.Message))
+	if text == "" {
+		return "an error object without code and message"
+	}
+	return text
 }
 
 func describeProcess(e *trace.ProcessEntry) string {
@@ -91,6 +103,43 @@ func describeProcess(e *trace.ProcessEntry) string {
 		s += ", signal " + sig
 	}
 	return s + suffix(", ended by ", e.Ended)
+}
+
+// findingLines are the findings for people: one line for each kind, the worst first, with how often it was found and the first as an example.
+// The full list is in the trace, and in --json.
+func findingLines(findings []trace.Finding) []string {
+	type group struct {
+		first *trace.Finding
+		n     int
+	}
+	var groups []*group
+	for i := range findings {
+		f := &findings[i]
+		same := func(g *group) bool { return g.first.Code == f.Code && g.first.Severity == f.Severity }
+		if at := slices.IndexFunc(groups, same); at >= 0 {
+			groups[at].n++
+		} else {
+			groups = append(groups, &group{f, 1})
+		}
+	}
+	slices.SortStableFunc(groups, func(a, b *group) int { return severityRank(a.first.Severity) - severityRank(b.first.Severity) })
+	lines := make([]string, len(groups))
+	for i, g := range groups {
+		times := ""
+		if g.n > 1 {
+			times = fmt.Sprintf(" ×%d", g.n)
+		}
+		lines[i] = fmt.Sprintf("finding: %s %s%s: %s", g.first.Severity, report.CleanLine(g.first.Code), times, short(report.CleanLine(g.first.Message)))
+	}
+	return lines
+}
+
+// severityRank orders severities, the worst first.
+func severityRank(s trace.Severity) int {
+	if at := slices.Index([]trace.Severity{trace.SeverityError, trace.SeverityWarning, trace.SeverityNote}, s); at >= 0 {
+		return at
+	}
+	return math.MaxInt32 // after those that are known
 }
 
 func own(b *trace.Base) string {
@@ -128,8 +177,15 @@ func suffix(before, s string) string {
 // short cuts a text to what fits on a line.
 func short(s string) string {
 	const most = 160
-	if utf8.RuneCountInString(s) <= most {
+	if len(s) <= most || utf8.RuneCountInString(s) <= most {
 		return s
 	}
-	return strings.ToValidUTF8(string([]rune(s)[:most]), "") + "…"
+	n := 0
+	for i := range s { // without a copy of what may be megabytes
+		if n == most {
+			return strings.ToValidUTF8(s[:i], "") + "…"
+		}
+		n++
+	}
+	return s
 }

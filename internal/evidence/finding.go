@@ -14,7 +14,10 @@ const maxFindingMessage = 4 << 10
 
 // Find records a finding as an event, its message redacted and bounded, in the place (server, connection, phase) of the
 // event that it is about. Findings over the bound are counted only; Finish then records how many.
-func (t *Tape) Find(f trace.Finding) {
+func (t *Tape) Find(f trace.Finding) { t.find(f, place{}) }
+
+// find is Find with a place to put the finding in; one without server and connection means that of its event.
+func (t *Tape) find(f trace.Finding, at place) {
 	f.Message = bound(t.r.String(f.Message), maxFindingMessage)
 	f.RPCID = cleanID(trace.RPCID(t.r.identifier(string(f.RPCID))))
 	t.mu.Lock()
@@ -29,7 +32,9 @@ func (t *Tape) Find(f trace.Finding) {
 		return
 	}
 	t.findings = append(t.findings, f)
-	at := t.placeOf(f.Sequence)
+	if at.server == "" && at.conn == "" {
+		at = t.placeOf(f.Sequence)
+	}
 	t.mu.Unlock()
 	t.recordFinding(f, at)
 }

@@ -64,7 +64,16 @@ func (r *Redactor) Add(name, value string) error {
 }
 
 // Sensitive reports whether a value under this name (of a key, an environment variable or a header) is secret.
-func (r *Redactor) Sensitive(name string) bool { return r.names.sensitive([]byte(name)) }
+func (r *Redactor) Sensitive(name string) bool {
+	return r.names.sensitive([]byte(name)) || isSessionHeader(name)
+}
+
+// isSessionHeader reports whether the name is that of the header with the id of an MCP session. Who holds the id can speak in the session, as
+// with a bearer token.
+func isSessionHeader(name string) bool {
+	const want = "Mcp-Session-Id"
+	return len(name) == len(want) && strings.EqualFold(name, want)
+}
 
 // matcher returns what finds the known values; nil when there are none.
 func (r *Redactor) matcher() *matcher {
@@ -102,7 +111,10 @@ func (r *Redactor) String(s string) string {
 // Header returns the value of a header or environment variable as it may be kept: not at all when the name is sensitive,
 // else after every rule.
 func (r *Redactor) Header(name, value string) string {
-	if !r.off && value != "" && r.look.mayBe([]byte(name)) && r.names.sensitive([]byte(name)) {
+	if r.off || value == "" {
+		return r.String(value)
+	}
+	if isSessionHeader(name) || r.look.mayBe([]byte(name)) && r.names.sensitive([]byte(name)) {
 		return mark
 	}
 	return r.String(value)

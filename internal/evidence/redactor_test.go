@@ -233,7 +233,7 @@ func TestHeaderAndURL(t *testing.T) {
 	for _, c := range [][3]string{
 		{"Authorization", "Bearer x", mark}, {"Cookie", "a=b", mark}, {"X-Auth-Thing", "y", mark}, {"X-Tenant-ID", "7", mark},
 		{"Accept", "text/html", "text/html"}, {"Location", "https://h/cb?code=1", "https://h/cb?code=" + mark}, {"Via", "s3cr3t-value", mark},
-		{"Authorization", "", ""}, {"Mcp-Session-Id", "abc", "abc"},
+		{"Authorization", "", ""}, {"Mcp-Session-Id", "abc", mark}, {"mcp-session-id", "abc", mark}, {"Mcp-Name", "abc", "abc"},
 	} {
 		if got := r.Header(c[0], c[1]); got != c[2] {
 			t.Errorf("%s: %s: got %s, want %s", c[0], c[1], got, c[2])

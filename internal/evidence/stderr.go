@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"bytes"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -18,6 +19,10 @@ const stderrOverlap = 16 << 10
 
 // stderrContext is how much of what was recorded of such a line is looked at again: a name may stand before its value.
 const stderrContext = 1 << 10
+
+// stderrEvent is what a recorded piece of stderr counts as, at least, against [TapeConfig].StderrBytes: an event costs about that
+// much however little is in it, so that endless empty lines are bounded as well.
+const stderrEvent = 512
 
 // stderrLines holds lines that have not ended yet.
 type stderrLines struct {
@@ -37,18 +42,46 @@ type stderrLine struct {
 	done int // so much of it has been recorded, and is only there as context
 	// secret says that the line was cut within a secret value: nobody knows where it ends, so the rest is not kept.
 	secret bool
+	flood  flood
+}
+
+// flood is what was not kept of the stderr of one connection.
+type flood struct {
+	cost  int64 // of what was recorded
+	last  int64 // the event recorded last; meaningful when cost is not 0
+	over  bool  // the bound is reached: nothing more is kept
+	bytes int64 // not kept
+	lines int64
+	cut   bool // the last of these lines has no end yet
+	told  bool
+}
+
+// drop counts bytes that are not kept.
+func (f *flood) drop(b []byte) {
+	if len(b) == 0 {
+		return
+	}
+	f.bytes += int64(len(b))
+	f.lines += int64(bytes.Count(b, []byte("\n")))
+	f.cut = b[len(b)-1] != '\n'
 }
 
 // Stderr records a line of a process's stderr, or takes a piece of one that is longer: pieces without a line end are held
 // back until the line ends, StderrEnd is called, or there are more than 64 KiB. Then pieces of 64 KiB are recorded,
-// and cut so that a secret over the cut is found as well. The bytes are valid only during the call. Pieces of one
-// connection have to come in order.
+// and cut so that a secret over the cut is found as well. When a connection has used up [TapeConfig].StderrBytes, what
+// comes is counted only. The bytes are valid only during the call. Pieces of one connection have to come in order.
 func (t *Tape) Stderr(server string, conn trace.ConnectionID, piece []byte) {
 	key := stderrKey{server, conn}
 	l := t.lines.get(key, true)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for len(piece) > 0 {
+		if l.flood.over {
+			l.flood.drop(l.held[l.done:])
+			l.flood.drop(piece)
+			l.held, l.done = nil, 0
+			return
+		}
 		n := bytes.IndexByte(piece, '\n') + 1
 		if n == 0 || n > stderrPiece {
 			n = min(len(piece), stderrPiece)
@@ -79,7 +112,7 @@ func (t *Tape) recordRest(key stderrKey, l *stderrLine) {
 		} else if spans[0].end == 0 {
 			spans = nil
 		}
-		t.recordPiece(key, wire, spans)
+		t.recordPiece(key, l, wire, spans)
 	}
 	l.held, l.done, l.secret = l.held[:0], 0, false
 	if cap(l.held) > stderrOverlap {
@@ -87,7 +120,8 @@ func (t *Tape) recordRest(key stderrKey, l *stderrLine) {
 	}
 }
 
-// StderrEnd records what was held back of the last line of a process's stderr: there will be no more. Recording that
+// StderrEnd records what was held back of the last line of a process's stderr, and, as the finding stderr-flood, how much was not
+// kept: there will be no more. Recording that
 // connection's process.exited calls it, and Finish does for all.
 func (t *Tape) StderrEnd(server string, conn trace.ConnectionID) {
 	key := stderrKey{server, conn}
@@ -101,6 +135,7 @@ func (t *Tape) StderrEnd(server string, conn trace.ConnectionID) {
 		t.recordCut(key, l)
 	}
 	t.recordRest(key, l)
+	t.tellFlood(key, &l.flood)
 }
 
 func (t *Tape) stderrEndAll() {
@@ -135,7 +170,7 @@ func (t *Tape) recordCut(key stderrKey, l *stderrLine) {
 	fresh := len(l.held) - l.done
 	cut := l.done + min(stderrPiece, max(fresh-t.r.reach(), fresh/2))
 	if l.secret {
-		t.recordPiece(key, l.held[l.done:cut], []span{{start: 0, end: cut - l.done}})
+		t.recordPiece(key, l, l.held[l.done:cut], []span{{start: 0, end: cut - l.done}})
 		l.take(cut)
 		return
 	}
@@ -148,7 +183,7 @@ func (t *Tape) recordCut(key stderrKey, l *stderrLine) {
 		cut = max(cut, l.done+spans[n-1].end)
 		l.secret = cut == len(l.held)
 	}
-	t.recordPiece(key, l.held[l.done:cut], spans[:n])
+	t.recordPiece(key, l, l.held[l.done:cut], spans[:n])
 	l.take(cut)
 }
 
@@ -172,18 +207,46 @@ func (l *stderrLine) take(n int) {
 	l.done = n - keep
 }
 
-// recordPiece records bytes of which is known what is to be replaced.
-func (t *Tape) recordPiece(key stderrKey, wire []byte, spans []span) {
+// recordPiece records bytes of which is known what is to be replaced, unless they are over the bound. Pieces are kept whole or not at
+// all: half of a secret would not be found.
+func (t *Tape) recordPiece(key stderrKey, l *stderrLine, wire []byte, spans []span) {
+	cost := max(int64(len(wire)), stderrEvent)
+	if most := t.cfg.StderrBytes; l.flood.over || most >= 0 && l.flood.cost+cost > most {
+		l.flood.over = true
+		l.flood.drop(wire)
+		return
+	}
+	l.flood.cost += cost
 	if len(spans) == 0 {
-		t.recordStderr(key, wire, wire, nil)
+		l.flood.last = t.recordStderr(key, wire, wire, nil)
 		return
 	}
 	kept, reds := replace(wire, spans)
-	t.recordStderr(key, wire, kept, reds)
+	l.flood.last = t.recordStderr(key, wire, kept, reds)
 }
 
-// recordStderr records bytes that are redacted already.
-func (t *Tape) recordStderr(key stderrKey, wire, kept []byte, reds []trace.Redaction) {
+// tellFlood records, once, how much of a connection's stderr was not kept.
+func (t *Tape) tellFlood(key stderrKey, f *flood) {
+	if f.bytes == 0 || f.told {
+		return
+	}
+	f.told = true
+	at := place{seq: -1, phase: t.phase(), server: key.server, conn: key.conn}
+	if f.cost > 0 {
+		at.seq = f.last
+	}
+	lines := f.lines
+	if f.cut {
+		lines++
+	}
+	t.find(trace.Finding{
+		Code: "stderr-flood", Severity: trace.SeverityWarning, Sequence: at.seq, Offset: -1,
+		Message: fmt.Sprintf("the server wrote more to stderr than is kept: %d bytes (%d lines) were read and counted, but not kept", f.bytes, lines),
+	}, at)
+}
+
+// recordStderr records bytes that are redacted already, and returns the event's sequence.
+func (t *Tape) recordStderr(key stderrKey, wire, kept []byte, reds []trace.Redaction) int64 {
 	d := t.pool.Get().(*draft)
 	d.set(&trace.Event{
 		Kind: trace.KindProcessStderr, Phase: t.phase(), Server: key.server, ConnectionID: key.conn,
@@ -194,7 +257,7 @@ func (t *Tape) recordStderr(key stderrKey, wire, kept []byte, reds []trace.Redac
 		},
 	})
 	d.keepOriginal(wire)
-	t.put(d)
+	return t.put(d)
 }
 
 // phase is that of the last event.

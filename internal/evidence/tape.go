@@ -23,6 +23,9 @@ type TapeConfig struct {
 	BlobBytes     int   // frames of more bytes than this go out of line. 0: 64 KiB
 	MaxFindings   int   // how many findings are kept; the rest is counted. 0: 1000
 	OriginalBytes int64 // how many bytes of originals of redacted frames are kept in memory. 0: 64 MiB; negative: none
+	// StderrBytes is how much of the stderr of each connection is kept as events, in bytes; each event counts as 512 at least. What comes after
+	// is counted, and is the finding stderr-flood. 0: 16 MiB; negative: no bound.
+	StderrBytes int64
 	// Now is the clock. Nil: time.Now.
 	Now func() time.Time
 }
@@ -32,6 +35,7 @@ const (
 	defaultBlobBytes     = 64 << 10
 	defaultMaxFindings   = 1000
 	defaultOriginalBytes = 64 << 20
+	defaultStderrBytes   = 16 << 20
 )
 
 // Tape records one execution: it redacts, numbers, stamps and encodes events and hands them to its sink. It may be used
@@ -83,6 +87,9 @@ func NewTape(id trace.ExecutionID, sink Sink, r *Redactor, cfg *TapeConfig) *Tap
 	}
 	if t.cfg.OriginalBytes == 0 {
 		t.cfg.OriginalBytes = defaultOriginalBytes
+	}
+	if t.cfg.StderrBytes == 0 {
+		t.cfg.StderrBytes = defaultStderrBytes
 	}
 	if t.cfg.Now == nil {
 		t.cfg.Now = time.Now
@@ -162,7 +169,7 @@ func (t *Tape) clean(ev *trace.Event) {
 // cleanHTTP returns h itself when, as it should be, there is nothing to redact.
 func (t *Tape) cleanHTTP(h *trace.HTTPInfo) *trace.HTTPInfo {
 	out := h
-	if u := t.r.URL(h.URL); u != h.URL {
+	if u := t.r.Endpoint(h.URL); u != h.URL {
 		c := *h
 		c.URL, out = u, &c
 	}

@@ -1,6 +1,9 @@
 package evidence
 
-import "bytes"
+import (
+	"bytes"
+	"strings"
+)
 
 // url handles the colon at i when it is that of "scheme://", also written "scheme:\/\/" as JSON allows. It notes the user
 // info and the values of credential-like parameters, and returns where the URL ends.
@@ -157,4 +160,40 @@ func urlSuspicious(b []byte, i int) bool {
 		}
 	}
 	return end < len(b) && b[end] == '\''
+}
+
+// Endpoint returns a URL as [Redactor.URL] does, and without the value of any parameter in its query: names stay, so that requests can be told
+// apart. A parameter without a name is a value.
+func (r *Redactor) Endpoint(u string) string {
+	u = r.URL(u)
+	from := strings.IndexByte(u, '?')
+	if from < 0 || r.off {
+		return u
+	}
+	query, fragment := u[from+1:], ""
+	if end := strings.IndexByte(query, '#'); end >= 0 {
+		query, fragment = query[:end], query[end:]
+	}
+	var b strings.Builder
+	b.WriteString(u[:from+1])
+	for len(query) > 0 {
+		end := strings.IndexAny(query, "&;")
+		if end < 0 {
+			end = len(query)
+		}
+		name, value, named := strings.Cut(query[:end], "=")
+		switch {
+		case named && value == "", name == "" && !named:
+			b.WriteString(query[:end])
+		case named:
+			b.WriteString(name + "=" + mark)
+		default:
+			b.WriteString(mark)
+		}
+		if query = query[end:]; query != "" {
+			b.WriteByte(query[0])
+			query = query[1:]
+		}
+	}
+	return b.String() + fragment
 }

@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/m3-go/m3/internal/evidence"
 	"github.com/m3-go/m3/internal/rpc"
@@ -126,7 +127,7 @@ func (c *connector) dial(ctx context.Context) error {
 	}
 	l, err := dial(ctx, &c.cfg)
 	if err != nil {
-		return &ConnectError{Stage: StageDial, Reason: err.Error(), Probe: c.probe, Err: err}
+		return &ConnectError{Stage: StageDial, Reason: strings.TrimPrefix(err.Error(), "m3: "), Probe: c.probe, Err: err}
 	}
 	c.link = l
 	return nil
@@ -144,11 +145,16 @@ func (c *connector) failed(stage Stage, began time.Time, err error) *ConnectErro
 
 // refused is a call of the set-up that was answered with an error.
 func (c *connector) refused(stage Stage, e *rpc.ErrorObject) *ConnectError {
-	return &ConnectError{Stage: stage, Reason: "the server answered " + string(stage) + " with " + describe(e), Protocol: c.cfg.Protocol, Answer: e, Probe: c.probe}
+	return &ConnectError{Stage: stage, Reason: "the server answered " + string(stage) + " with " + c.describe(e), Protocol: c.cfg.Protocol, Answer: e, Probe: c.probe}
 }
 
-func describe(e *rpc.ErrorObject) string {
-	return "error " + shorten(string(e.Code)) + " " + quote(e.Message)
+// describe is an error of the server on one line. Secrets are taken out before the text is cut: half of one would not be found.
+func (c *connector) describe(e *rpc.ErrorObject) string {
+	message := c.cfg.Tape.Redactor().String(e.Message)
+	if strings.ContainsFunc(message, unicode.IsControl) {
+		message = strconv.Quote(message)
+	}
+	return ErrorText(&rpc.ErrorObject{Code: e.Code, Message: message})
 }
 
 // why turns a failure into one clause that names what was waited for and how long.
@@ -174,8 +180,8 @@ func why(err error, method string, began time.Time) string {
 // hopeless reports whether initialize has no reason to fare better than the probe did: nothing was reached at all, or the server wants
 // credentials first, whatever the method.
 func hopeless(err error) bool {
-	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial" || statusOf(err) == http.StatusUnauthorized
+	var unreached *wire.DialError
+	return errors.As(err, &unreached) || statusOf(err) == http.StatusUnauthorized
 }
 
 // statusOf is the HTTP status that a call failed with, or 0.

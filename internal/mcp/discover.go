@@ -40,7 +40,7 @@ func (c *connector) discoverPinned(ctx context.Context) (*Session, error) {
 	case isModernError(resp.Error):
 		return nil, c.refused(StageDiscover, resp.Error)
 	}
-	ce := c.wrongEra(ctx, "the server answered "+string(StageDiscover)+" with "+describe(resp.Error), nil)
+	ce := c.wrongEra(ctx, "the server answered "+string(StageDiscover)+" with "+c.describe(resp.Error), nil)
 	return nil, c.answered(ce, resp.Error)
 }
 
@@ -100,7 +100,7 @@ func (c *connector) negotiateFrom(ctx context.Context, version string) (*Session
 	case isModernError(resp.Error):
 		return nil, c.refused(StageDiscover, resp.Error)
 	}
-	c.probe = fmt.Errorf("%s was answered with %s", StageDiscover, describe(resp.Error))
+	c.probe = fmt.Errorf("%s was answered with %s", StageDiscover, c.describe(resp.Error))
 	return c.initialize(ctx, newestLegacy)
 }
 

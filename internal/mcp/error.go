@@ -42,11 +42,54 @@ type ConnectError struct {
 
 // Error says what failed and why, the probe's failure included.
 func (e *ConnectError) Error() string {
-	msg := fmt.Sprintf("connect: %s: %s", e.Stage, e.Reason)
-	if e.Probe != nil {
+	msg := fmt.Sprintf("%s: %s", e.Stage, e.Reason)
+	if e.Probe != nil && !e.alike() {
 		msg += "; before that, " + e.Probe.Error()
 	}
 	return msg
+}
+
+// alike reports whether the probe failed for the same reason: telling it twice would not help.
+func (e *ConnectError) alike() bool {
+	reason := e.Reason
+	if e.Answer != nil {
+		reason = strings.TrimPrefix(reason, "the server answered "+string(e.Stage)+" ")
+	}
+	return strings.HasSuffix(e.Probe.Error(), " "+reason)
+}
+
+// errorRunes is how many characters of the message of a JSON-RPC error stand in the text of an error. The whole message is in the error's value
+// and in the trace.
+const errorRunes = 1000
+
+// ErrorText is a JSON-RPC error for the text of an error: its code and at most 1,000 characters of its message, with a note of its full size. It
+// continues "the server answered with". Secrets must be taken out of the message before.
+func ErrorText(e *rpc.ErrorObject) string {
+	code := ""
+	if len(e.Code) > 0 {
+		code = " " + shorten(string(e.Code))
+	}
+	switch {
+	case code == "" && e.Message == "":
+		return "an error object without code and message"
+	case code == "":
+		return "an error without a code: " + cut(e.Message)
+	case e.Message == "":
+		return "error" + code + " without a message"
+	}
+	return "error" + code + ": " + cut(e.Message)
+}
+
+// cut bounds a message.
+func cut(s string) string {
+	n := 0
+	for i := range s {
+		if n == errorRunes {
+			return fmt.Sprintf("%s… (%d bytes in all)", s[:i], len(s))
+		}
+		n++
+	}
+	return s
 }
 
 // Unwrap returns the cause.

@@ -132,8 +132,34 @@ func TestConnectionRefused(t *testing.T) {
 		t, err := wire.NewHTTP(url, h, nil)
 		return "c", t, err
 	}}, "connection refused")
-	if n != 1 || strings.Count(ce.Error(), "refused") != 1 {
+	if n != 1 || strings.Count(ce.Error(), "refused") != 1 || strings.Contains(ce.Error(), "before that") {
 		t.Errorf("%d tries: %v", n, ce)
+	}
+	for _, f := range r.tape.Findings() { // nothing is known of the server's wire
+		t.Errorf("finding %s: %s", f.Code, f.Message)
+	}
+}
+
+// A dial function that refuses the address is asked once, and its error is the one that is told.
+func TestDialRefusesAddress(t *testing.T) {
+	t.Parallel()
+	refusal := errors.New("m3: server at 10.0.0.1: the host resolves to a private address")
+	for _, pin := range []string{"", Version20251125, Version20260728} {
+		r := newRig(t)
+		n := 0
+		ce := r.refused(&Config{Tape: r.tape, Protocol: pin, Dial: func(_ context.Context, h wire.Handler) (trace.ConnectionID, wire.Transport, error) {
+			t, err := wire.NewHTTP("http://10.0.0.1:1/", h, &wire.HTTPConfig{Dial: func(context.Context, string, string) (net.Conn, error) {
+				n++
+				return nil, refusal
+			}})
+			return "c", t, err
+		}}, "private address")
+		if n != 1 || strings.Count(ce.Error(), "private address") != 1 || strings.Contains(ce.Error(), "m3:") || !errors.Is(ce, refusal) {
+			t.Errorf("pin %q: %d dials: %v", pin, n, ce)
+		}
+		for _, f := range r.tape.Findings() {
+			t.Errorf("pin %q: finding %s: %s", pin, f.Code, f.Message)
+		}
 	}
 }
 

@@ -63,7 +63,7 @@ func (c *connector) errorInsteadOfOffer(ctx context.Context, resp *rpc.Response,
 		return nil, c.refused(StageInitialize, e)
 	}
 	c.find("error-instead-of-negotiation", trace.SeverityError, resp, fmt.Sprintf(
-		"the server answered initialize in %s with %s instead of offering a version of its own", asked, describe(e)))
+		"the server answered initialize in %s with %s instead of offering a version of its own", asked, c.describe(e)))
 	next := newestOf(offered, func(v string) bool { return !Modern(v) && v < asked })
 	if c.cfg.Protocol != "" || next == "" {
 		ce := versionError(StageInitialize, asked, offered)

@@ -11,38 +11,70 @@ import (
 // eachMember calls fn with every member of the JSON object obj, in order: the key as it stands, quotes included, and the value's JSON text.
 // Both are parts of obj. It reports whether obj was an object and was read to its end.
 func eachMember(obj []byte, fn func(key, value []byte)) bool {
-	i := skipSpace(obj, 0)
-	if i >= len(obj) || obj[i] != '{' {
-		return false
+	_, whole := members(obj, skipSpace(obj, 0), func(key []byte, at int) int {
+		stop := skipValue(obj, at)
+		if stop > at {
+			fn(key, obj[at:stop])
+		}
+		return stop
+	})
+	return whole
+}
+
+// members walks the JSON object that starts at i. It calls fn with each key as it stands and where its value starts; fn returns the index after
+// the value, which it may walk itself. The result is the index after the object, and whether there was one and it was read to its end.
+func members(b []byte, i int, fn func(key []byte, at int) int) (int, bool) {
+	if i >= len(b) || b[i] != '{' {
+		return i, false
 	}
-	if i = skipSpace(obj, i+1); i < len(obj) && obj[i] == '}' {
-		return true
+	if i = skipSpace(b, i+1); i < len(b) && b[i] == '}' {
+		return i + 1, true
 	}
-	for i < len(obj) && obj[i] == '"' {
-		end := skipString(obj, i)
-		colon := skipSpace(obj, end)
-		if colon >= len(obj) || obj[colon] != ':' {
-			return false
+	for i < len(b) && b[i] == '"' {
+		end := skipString(b, i)
+		colon := skipSpace(b, end)
+		if colon >= len(b) || b[colon] != ':' {
+			return colon, false
 		}
-		start := skipSpace(obj, colon+1)
-		stop := skipValue(obj, start)
-		if stop == start {
-			return false
+		start := skipSpace(b, colon+1)
+		stop := fn(b[i:end], start)
+		if stop <= start {
+			return start, false
 		}
-		fn(obj[i:end], obj[start:stop])
-		i = skipSpace(obj, stop)
-		if i >= len(obj) {
-			return false
+		i = skipSpace(b, stop)
+		if i < len(b) && b[i] == '}' {
+			return i + 1, true
 		}
-		if obj[i] == '}' {
-			return true
+		if i >= len(b) || b[i] != ',' {
+			return i, false
 		}
-		if obj[i] != ',' {
-			return false
-		}
-		i = skipSpace(obj, i+1)
+		i = skipSpace(b, i+1)
 	}
-	return false
+	return i, false
+}
+
+// elements walks the JSON array that starts at i, as members does an object.
+func elements(b []byte, i int, fn func(n, at int) int) (int, bool) {
+	if i >= len(b) || b[i] != '[' {
+		return i, false
+	}
+	if i = skipSpace(b, i+1); i < len(b) && b[i] == ']' {
+		return i + 1, true
+	}
+	for n := 0; ; n++ {
+		stop := fn(n, i)
+		if stop <= i {
+			return i, false
+		}
+		i = skipSpace(b, stop)
+		if i < len(b) && b[i] == ']' {
+			return i + 1, true
+		}
+		if i >= len(b) || b[i] != ',' {
+			return i, false
+		}
+		i = skipSpace(b, i+1)
+	}
 }
 
 // member returns the value of the object's member, nil when there is none. Of duplicates the last one counts, as in

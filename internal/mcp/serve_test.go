@@ -240,7 +240,7 @@ func progressing(n int) func(m *message, say func(string, ...any)) {
 	return func(m *message, say func(string, ...any)) {
 		if m.Method != "tools/call" {
 			if m.ID != nil {
-				say(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete"}}`, m.ID)
+				say(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","tools":[],"resources":[]}}`, m.ID)
 			}
 			return
 		}
@@ -363,7 +363,7 @@ func TestStrayProgress(t *testing.T) {
 			say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":1}}`)
 			say(`{"jsonrpc":"2.0","method":"notifications/progress"}`)
 		}
-		say(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete"}}`, m.ID)
+		say(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","tools":[],"resources":[]}}`, m.ID)
 	})))
 	for _, method := range []string{"tools/call", "tools/list"} {
 		op := &Op{Method: method, Progress: func(Progress) { t.Error("a callback was called") }}
@@ -384,7 +384,7 @@ func TestProgressWithoutNumber(t *testing.T) {
 	r := newRig(t)
 	s := r.connect(r.config(modernServer(func(m *message, say func(string, ...any)) {
 		say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":"half"}}`)
-		say(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete"}}`, m.ID)
+		say(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","tools":[],"resources":[]}}`, m.ID)
 	})))
 	var raw string
 	if _, err := s.Do(t.Context(), &Op{Method: "tools/list", Progress: func(p Progress) { raw = p.Raw.String() }}); err != nil {

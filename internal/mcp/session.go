@@ -77,7 +77,7 @@ func (s *Session) Close() error { return s.link.conn.Close() }
 
 // Do sends a request and waits for its answer. ctx bounds the wait; when it ends first the server is told that the request is cancelled. The error is
 // a *[ParamsError] when nothing was sent, else a *rpc.CallError; a JSON-RPC error of the server is in the Response. Of the result only
-// its type is looked at, and only in the modern era: see [ResultType].
+// the structure is looked at, for findings: see [ResultType] and [CheckResult].
 func (s *Session) Do(ctx context.Context, op *Op) (*rpc.Response, error) {
 	token, report, err := s.openProgress(op)
 	if err != nil {
@@ -173,11 +173,20 @@ func (s *Session) failed(op *Op, report *reporter, err error) {
 	}
 }
 
+// check looks at what is wrong with a result, whether or not anybody will use it.
 func (s *Session) check(op *Op, resp *rpc.Response) {
-	if resp.Error != nil || s.info.Legacy {
+	if resp.Error != nil {
 		return
 	}
-	if code, sev, msg := checkResultType(op.Method, resp.Result); code != "" && !(op.Claimed && code == "result-type-unknown") {
-		s.link.find(trace.Finding{Code: code, Severity: sev, Message: msg, Sequence: resp.Received, Offset: -1, RPCID: resp.ID})
+	if !s.info.Legacy {
+		if code, sev, msg := checkResultType(op.Method, resp.Result); code != "" && !(op.Claimed && code == "result-type-unknown") {
+			s.link.find(trace.Finding{Code: code, Severity: sev, Message: msg, Sequence: resp.Received, Offset: -1, RPCID: resp.ID})
+		}
+	}
+	if defects := CheckResult(op.Method, resp.Result); len(defects) > 0 {
+		s.link.find(trace.Finding{
+			Code: "result-malformed", Severity: trace.SeverityError, Message: defectsText(op.Method, defects),
+			Sequence: resp.Received, Offset: -1, RPCID: resp.ID, Clause: clauseOf(op.Method),
+		})
 	}
 }

@@ -86,7 +86,7 @@ func TestParamsErrorSendsNothing(t *testing.T) {
 func TestResultTypeFindings(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ name, method, result, want string }{
-		{"complete", "tools/list", `{"resultType":"complete"}`, ""},
+		{"complete", "tools/list", `{"resultType":"complete","tools":[]}`, ""},
 		{"missing", "tools/list", `{}`, "result-type-missing"},
 		{"unknown", "tools/call", `{"resultType":"weird"}`, "result-type-unknown"},
 		{"input", "tools/call", `{"resultType":"input_required","requestState":"x"}`, ""},

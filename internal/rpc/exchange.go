@@ -74,9 +74,11 @@ func (c *Conn) streamEnded(x *wire.Exchange, at where) {
 	}
 }
 
-// ours reports whether this side ended the exchange.
+// ours reports whether this side ended the exchange, or never began it: a connection that could not be opened says nothing about how the
+// server speaks.
 func ours(err error) bool {
-	return errors.Is(err, wire.ErrAborted) || errors.Is(err, wire.ErrClosed) || isContext(err)
+	var unreached *wire.DialError
+	return errors.Is(err, wire.ErrAborted) || errors.Is(err, wire.ErrClosed) || errors.As(err, &unreached) || isContext(err)
 }
 
 func isContext(err error) bool {

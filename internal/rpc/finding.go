@@ -130,7 +130,7 @@ var Findings = []FindingKind{
 	{RedirectFollowed, trace.SeverityNote, clauseHTTP, "a redirect to another URL of the same origin was followed"},
 	{RedirectRefused, trace.SeverityError, clauseHTTP, "a redirect that cannot be followed safely"},
 	{StreamResumed, trace.SeverityNote, clauseHTTP, "an event stream that ended was asked for again"},
-	{ExchangeFailed, trace.SeverityError, "", "an HTTP exchange that broke: no connection, no HTTP, a cut body"},
+	{ExchangeFailed, trace.SeverityError, "", "an HTTP exchange that broke: no answer, no HTTP, a cut body"},
 	{BadEndpoint, trace.SeverityError, clauseLegacy, "an event stream of HTTP+SSE that names no endpoint, or one that must not be used: no URI, or of another origin"},
 	{EndpointPrefixLost, trace.SeverityError, clauseLegacy, "an endpoint that was answered with 404 and lacks the path prefix of its event stream"},
 	{EndpointRepeated, trace.SeverityWarning, clauseLegacy, "an endpoint event after the first, which is the one that counts"},

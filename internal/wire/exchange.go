@@ -290,12 +290,17 @@ func (x *exchange) stalled(progress string) error {
 	return fmt.Errorf("the answer stands still: nothing for %v after %s (idle timeout); is Content-Length or Content-Encoding wrong?", x.patience(), progress)
 }
 
-// early is the error of a request whose context ended before it was on its way.
+// early is the error of a request that did not get on its way: its context ended, its connection broke or could not be opened.
 func (x *exchange) early(ctx context.Context, written int, err error) error {
 	if end := ctx.Err(); end != nil {
 		err = end
+	} else if at, ok := ctx.Deadline(); ok && errors.Is(err, context.DeadlineExceeded) && !time.Now().Before(at) {
+		err = context.DeadlineExceeded // the network heard of the deadline before the context did
 	}
 	err = x.reason(err)
 	x.finish(err)
+	if _, ok := err.(*DialError); ok {
+		return err
+	}
 	return &WriteError{Written: written, Size: len(x.body), Err: err}
 }

@@ -152,7 +152,14 @@ func (t *HTTP) carrier(cfg *HTTPConfig) {
 		return
 	}
 	t.own = &http.Transport{
-		DialContext: dial, Proxy: proxy, ForceAttemptHTTP2: true, DisableCompression: true,
+		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			c, err := dial(ctx, network, addr)
+			if err != nil {
+				return nil, &DialError{err}
+			}
+			return c, nil
+		},
+		Proxy: proxy, ForceAttemptHTTP2: true, DisableCompression: true,
 		MaxIdleConnsPerHost: maxIdle, IdleConnTimeout: idleLife, TLSHandshakeTimeout: dialTimeout,
 	}
 	t.rt = t.own

@@ -291,10 +291,31 @@ func TestHTTPUnreachable(t *testing.T) {
 		if !errors.As(err, &op) || op.Op != "dial" || !strings.Contains(err.Error(), "refused") {
 			t.Errorf("%v", err)
 		}
-		if len(l.sent) != 1 || len(l.exchanges) != 1 || l.exchanges[0].Err == nil {
+		var de, told *DialError
+		var we *WriteError
+		if !errors.As(err, &de) || errors.As(err, &we) || strings.Contains(err.Error(), "bytes sent") {
+			t.Errorf("%T %v: nothing was to be written on a connection that never was", err, err)
+		}
+		if len(l.sent) != 1 || len(l.exchanges) != 1 || !errors.As(l.exchanges[0].Err, &told) {
 			t.Errorf("%d sent, %+v", len(l.sent), l.exchanges)
 		}
 	})
+}
+
+// A dial function that refuses an address is told once, in its own words.
+func TestHTTPDialRefuses(t *testing.T) {
+	t.Parallel()
+	refusal := errors.New("m3: server at h.example: not that one")
+	for _, url := range []string{"http://h.example/mcp", "https://h.example/mcp"} {
+		l := &journal{}
+		cfg := HTTPConfig{Dial: func(context.Context, string, string) (net.Conn, error) { return nil, refusal }}
+		h := newHTTP(t, url, l, &cfg)
+		err := h.Send(t.Context(), message("1", "{}"))
+		var de *DialError
+		if !errors.As(err, &de) || !errors.Is(err, refusal) || err.Error() != "server at h.example: not that one" {
+			t.Errorf("%s: %T %v", url, err, err)
+		}
+	}
 }
 
 // hang is a server that answers nothing until it is released, or sends headers first.

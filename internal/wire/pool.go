@@ -69,7 +69,7 @@ func (p *pool) take() *httpConn {
 func (p *pool) connect(ctx context.Context) (*httpConn, error) {
 	nc, err := p.dial(ctx, "tcp", p.addr)
 	if err != nil {
-		return nil, err
+		return nil, &DialError{err}
 	}
 	c := &httpConn{Conn: nc, keep: idleLife}
 	c.watch()

@@ -3,8 +3,10 @@ package wire
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"sync"
@@ -71,7 +73,7 @@ func (x *exchange) via(ctx context.Context, wrote *atomic.Bool) error {
 	defer idle.stop()
 	resp, err := x.t.rt.RoundTrip(req)
 	if err != nil {
-		return x.finish(x.reason(err))
+		return x.finish(x.reason(dialFailure(err)))
 	}
 	defer resp.Body.Close()
 	x.head(resp)
@@ -82,6 +84,19 @@ func (x *exchange) via(ctx context.Context, wrote *atomic.Bool) error {
 		close(x.ready)
 	}
 	return x.finish(x.reason(x.readVia(resp.Body, idle)))
+}
+
+// dialFailure tells an exchange that never had a connection from one that broke.
+func dialFailure(err error) error {
+	var de *DialError
+	var op *net.OpError
+	switch {
+	case errors.As(err, &de):
+		return de
+	case errors.As(err, &op) && op.Op == "dial":
+		return &DialError{err}
+	}
+	return err
 }
 
 // satisfiedVia reports whether the sender need not wait any longer: the request was accepted. What comes is for the handler.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/m3-go/m3/trace"
@@ -107,7 +108,8 @@ type Exchange struct {
 type Transport interface {
 	// Send writes one message. The answer arrives at the Handler: on HTTP often before Send returns, which it does at the latest
 	// when ctx ends; the exchange then goes on without it, until it is over, aborted, or the transport is closed.
-	// When Send returns an error part of the message may have been written: *WriteError says how much. On HTTP a message without an id
+	// When Send returns an error part of the message may have been written: *WriteError says how much. When there was no connection to write
+	// to, because none could be opened, it is a *DialError. On HTTP a message without an id
 	// that the server did not accept is a *StatusError. ctx bounds Send, never the life of the transport.
 	Send(ctx context.Context, m *Message) error
 	// Stats counts bytes. It may be called at any time.
@@ -139,6 +141,18 @@ func (e *WriteError) Error() string {
 
 // Unwrap returns the cause: the context's error when that ended the write.
 func (e *WriteError) Unwrap() error { return e.Err }
+
+// DialError is a connection that could not be opened: nothing was written, and nothing is known of how the peer speaks.
+type DialError struct {
+	Err error // of the dial function, or of the network; never nil
+}
+
+// Error is the cause's text, which names the address. The "m3: " of an error that a dial function of this module returns is left out: it
+// would stand in the middle of a longer text.
+func (e *DialError) Error() string { return strings.TrimPrefix(e.Err.Error(), "m3: ") }
+
+// Unwrap returns the cause.
+func (e *DialError) Unwrap() error { return e.Err }
 
 // StatusError is a notification or a response that a server answered with an HTTP status other than 2xx.
 type StatusError struct {
