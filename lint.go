@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"sync"
 
+	"github.com/m3-go/m3/internal/mcp"
 	"github.com/m3-go/m3/trace"
 )
 
@@ -75,6 +76,8 @@ func (l *linter) isNew(raw []byte) bool {
 
 func (c *Client) lintTool(t *ToolInfo, sequence int64) {
 	switch {
+	case t.Malformed != "" && len(mcp.CheckResult("tools/list", trace.JSON(`{"tools":[`+string(t.Raw)+`]}`))) > 0:
+		return // the result's own finding says it
 	case t.Malformed != "":
 		c.tape.Find(trace.Finding{Code: "tool-malformed", Severity: trace.SeverityError, Sequence: sequence, Offset: -1, Clause: clauseTools,
 			Message: fmt.Sprintf("an item of tools/list is no tool (%s); the others stay usable", t.Malformed)})

@@ -31,7 +31,7 @@ type AnswerError struct{ Answer *rpc.ErrorObject }
 
 // Error names the server's error.
 func (e *AnswerError) Error() string {
-	return "the server answered subscriptions/listen with " + describe(e.Answer)
+	return "the server answered subscriptions/listen with " + ErrorText(e.Answer)
 }
 
 var (
