@@ -33,6 +33,7 @@ var rooms = [][]string{
 	{"internal/rpc"},
 	{"internal/mcp"},
 	{"store"},
+	{"internal/runner"},
 	{"store/memory", "store/spool"},
 	{"store/sqlite"},
 	{""}, // the root package, m3

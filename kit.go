@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/m3-go/m3/internal/evidence"
+	"github.com/m3-go/m3/internal/runner"
 	"github.com/m3-go/m3/store"
 	"github.com/m3-go/m3/store/memory"
 	"github.com/m3-go/m3/trace"
@@ -19,13 +20,15 @@ import (
 
 // Config configures a [Kit]. The zero value keeps everything in memory until the kit closes.
 type Config struct {
-	// Store keeps the executions. Nil: memory, until Close. The kit does not close a store that it was given.
+	// Store keeps the executions. Nil: where a test process records, if it imports m3test and is recorded; else memory, until Close. The kit does
+	// not close a store that it was given.
 	Store store.Store
-	// RunID groups executions into a run: 1 to 256 characters after trimming. Empty: a generated one.
+	// RunID groups executions into a run: 1 to 256 characters after trimming. Empty: that of the test process's recording, if that keeps the
+	// executions, else a generated one.
 	RunID string
 	// JoinRun says that the run RunID belongs to somebody else, who records its begin and its end. m3test sets it.
 	JoinRun bool
-	// Suite is the suite of this kit's executions; trimmed. Empty: none.
+	// Suite is the suite of this kit's executions; trimmed. Empty: that of the test package, if its recording keeps the executions, else none.
 	Suite string
 	// Protocol is the default for every Direct of the kit: an exact version, or empty for the newest that both sides speak.
 	Protocol string
@@ -70,7 +73,7 @@ type stopCause struct {
 	reason  string
 }
 
-// New returns a kit. It opens nothing.
+// New returns a kit. It opens nothing, but for the recording of a test process: see Config.Store.
 func New(cfg Config) (*Kit, error) {
 	cfg.RunID, cfg.Suite = strings.TrimSpace(cfg.RunID), strings.TrimSpace(cfg.Suite)
 	if n := utf8.RuneCountInString(cfg.RunID); n > 256 {
@@ -80,7 +83,12 @@ func New(cfg Config) (*Kit, error) {
 		return nil, err
 	}
 	explicit := cfg.RunID != ""
-	if !explicit {
+	if cfg.Store == nil {
+		if err := cfg.record(); err != nil {
+			return nil, err
+		}
+	}
+	if cfg.RunID == "" {
 		cfg.RunID = newID()
 	}
 	k := &Kit{cfg: cfg, store: cfg.Store, explicit: explicit, clients: map[*Client]struct{}{}, eras: map[string]bool{},
@@ -89,6 +97,28 @@ func New(cfg Config) (*Kit, error) {
 		k.store, k.ownStore = memory.New(nil), true
 	}
 	return k, nil
+}
+
+// record gives the kit what the test runner has for kits that name no store.
+func (c *Config) record() error {
+	d, err := runner.Get()
+	if err != nil {
+		return &Error{CodeText: "recording_failed", Message: "the kit is to be recorded, and cannot be: " + err.Error(), Err: err}
+	}
+	if d == nil {
+		return nil
+	}
+	c.Store = d.Store
+	if c.RunID == "" {
+		c.RunID, c.JoinRun = d.RunID, true
+	}
+	if c.Suite == "" {
+		c.Suite = d.Suite
+	}
+	if c.OnSecret == nil {
+		c.OnSecret = d.OnSecret
+	}
+	return nil
 }
 
 // redaction is "off" only in binaries that this module's own tests link so (-ldflags "-X github.com/m3-go/m3.redaction=off"), for the control run

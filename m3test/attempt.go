@@ -22,6 +22,8 @@ import (
 type attempt struct {
 	p       *process
 	t       T
+	name    string // the test's, and its suite: the record has them redacted
+	suite   string
 	record  store.Test
 	store   store.Store // the process's spool, or memory of the attempt's own
 	rec     store.Store // the spool; nil when nothing is recorded
@@ -83,8 +85,8 @@ func (p *process) admit(t T, suite string, rec store.Store) (*attempt, error) {
 		return nil, &notSelectedError{suite, only}
 	}
 	p.iterations[t.Name()]++
-	a := &attempt{p: p, t: t, rec: rec, store: rec, record: store.Test{ID: uuid.NewString(), RunID: p.runID(), Package: p.settings.pkg, Name: t.Name(),
-		Suite: suite, Iteration: p.iterations[t.Name()], Status: store.TestRunning, Started: time.Now().UTC()}}
+	a := &attempt{p: p, t: t, name: t.Name(), suite: suite, rec: rec, store: rec, record: store.Test{ID: uuid.NewString(), RunID: p.runID(),
+		Package: p.settings.pkg, Name: p.redact(t.Name()), Suite: p.redact(suite), Iteration: p.iterations[t.Name()], Status: store.TestRunning, Started: time.Now().UTC()}}
 	if rec == nil {
 		a.store = memory.New(nil)
 	}
@@ -114,8 +116,18 @@ func (a *attempt) begin() error {
 	a.t.Attr("m3.run", a.record.RunID)
 	a.t.Attr("m3.suite", a.record.Suite)
 	a.t.Attr("m3.test", a.record.ID)
+	a.p.mu.Lock()
+	untold := a.p.untold
+	a.p.untold = nil
+	a.p.mu.Unlock()
+	for _, variable := range untold {
+		a.t.Attr(attrSecret, variable)
+	}
 	return nil
 }
+
+// attrSecret is the attribute by which m3 test learns which variables hold secrets.
+const attrSecret = "m3.secret"
 
 // kit is the test's kit: its first, made when there is none yet.
 func (a *attempt) kit() (*m3.Kit, error) {
@@ -136,7 +148,7 @@ func (a *attempt) newKit(o *KitOptions) (*m3.Kit, error) {
 	if err != nil {
 		return nil, fmt.Errorf("KitOptions.Suite: %w", err)
 	}
-	cfg := m3.Config{Store: o.Store, RunID: o.RunID, Suite: suite, Protocol: o.Protocol, SensitiveKeys: o.SensitiveKeys, StderrLine: a.stderrLine, OnFindings: a.strict}
+	cfg := m3.Config{Store: o.Store, RunID: o.RunID, Suite: a.p.redact(suite), Protocol: o.Protocol, SensitiveKeys: o.SensitiveKeys, StderrLine: a.stderrLine, OnFindings: a.strict}
 	if suite == "" {
 		cfg.Suite = a.record.Suite
 	}
@@ -152,8 +164,11 @@ func (a *attempt) newKit(o *KitOptions) (*m3.Kit, error) {
 	}
 	kept := cfg.Store
 	cfg.OnExecution = func(id trace.ExecutionID) { a.began(execution{id, kept}) }
-	if a.rec != nil {
-		cfg.OnSecret = func(variable string) { a.t.Attr("m3.secret", variable) }
+	cfg.OnSecret = func(variable string) {
+		a.p.learn(variable)
+		if a.rec != nil {
+			a.t.Attr(attrSecret, variable)
+		}
 	}
 	k, err := m3.New(cfg)
 	if err != nil {
@@ -216,7 +231,7 @@ func (a *attempt) redact(text string) string {
 	for _, k := range kits {
 		text = k.Redact(text)
 	}
-	return text
+	return a.p.redact(text)
 }
 
 // The bounds of what is kept of a test's failures.
@@ -274,7 +289,7 @@ func (a *attempt) finish() {
 		if err := a.store.Close(); err != nil {
 			a.t.Errorf("m3: close the test's store: %v", err)
 		}
-	} else if err := a.recordEnd(); err != nil {
+	} else if err := a.recordEnd(); err != nil && !a.p.interrupted() { // else the recording may be closed already
 		a.t.Errorf("m3: the end of the test could not be recorded: %v", err)
 	}
 	a.out.Lock()
@@ -282,17 +297,14 @@ func (a *attempt) finish() {
 	a.out.Unlock()
 }
 
-// recordEnd records how the test ended. A test that a signal cut short has no end: what failed in it, failed because everything was
-// cancelled.
+// recordEnd records how the test ended.
 func (a *attempt) recordEnd() error {
-	if a.p.signals.caught() {
-		return nil
-	}
 	now := time.Now().UTC()
 	a.mu.Lock()
 	record := a.record
 	a.mu.Unlock()
 	record.Finished = &now
+	record.Name, record.Suite = a.redact(a.name), a.redact(a.suite) // more is known to be secret now
 	switch {
 	case a.t.Failed():
 		record.Status = store.TestFailed
@@ -308,7 +320,7 @@ func (p *process) forget(a *attempt) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.attempts, a.t)
-	delete(p.suites, a.record.Name)
+	delete(p.suites, a.name)
 }
 
 var errInterrupted = errors.New("the run was interrupted")

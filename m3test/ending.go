@@ -3,8 +3,10 @@ package m3test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -98,6 +100,10 @@ func (s *signals) wait(p *process, ch chan os.Signal) {
 	s.mu.Lock()
 	s.signal = sig
 	s.mu.Unlock()
+	// Whoever read our output may be gone as well: then a line of a test must not end the process before everything is kept. Caught, and not
+	// ignored, because what is ignored is inherited.
+	pipe := make(chan os.Signal, 1)
+	signal.Notify(pipe, syscall.SIGPIPE)
 	p.interrupt(sig)
 	if s.raise != nil {
 		s.raise(sig)
@@ -132,11 +138,49 @@ func (p *process) interrupt(sig os.Signal) {
 	var wg sync.WaitGroup
 	for _, k := range kits {
 		wg.Go(func() {
-			_ = k.Stop(ctx, trace.OutcomeCancelled, fmt.Sprintf("the run was interrupted by %s", sig)) // there is nobody left to tell
+			_ = k.Stop(ctx, trace.OutcomeCancelled, "the run was interrupted by "+signalName(sig)) // there is nobody left to tell
 		})
 	}
 	wg.Wait()
 	if rec != nil {
+		p.recordFailed()
 		_ = rec.Close()
+	}
+}
+
+// noticeTime is how long tests may take to notice that their calls were cancelled, before what they are is recorded.
+const noticeTime = 200 * time.Millisecond
+
+// recordFailed records the tests that have failed and will not come to their end. The others are left open: they read interrupted.
+func (p *process) recordFailed() {
+	for end := time.Now().Add(noticeTime); ; time.Sleep(5 * time.Millisecond) {
+		running := p.running()
+		if undecided := slices.ContainsFunc(running, func(a *attempt) bool { return !a.t.Failed() }); undecided && time.Now().Before(end) {
+			continue
+		}
+		for _, a := range running {
+			if a.t.Failed() {
+				_ = a.recordEnd() // there is nobody left to tell
+			}
+		}
+		return
+	}
+}
+
+// running are the attempts that have not ended.
+func (p *process) running() []*attempt {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Collect(maps.Values(p.attempts))
+}
+
+func signalName(sig os.Signal) string {
+	switch sig {
+	case syscall.SIGINT:
+		return "SIGINT"
+	case syscall.SIGTERM:
+		return "SIGTERM"
+	default:
+		return sig.String()
 	}
 }

@@ -168,6 +168,7 @@ func TestUnderGoTest(t *testing.T) {
 	for name, f := range map[string]func(*testing.T, *module){
 		"twice": twice, "outcomes": outcomes, "suites": suites, "selected suite": selectedSuite, "killed": killed, "deadline": deadline,
 		"interrupted": interrupted, "artifacts": artifacts, "count": count, "cannot record": cannotRecord, "joined": joined,
+		"kits of the root package": rootKits, "fuzz workers": fuzzWorkers, "bad database": badDatabase, "secret names": secretNames,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -223,6 +224,9 @@ func twice(t *testing.T, m *module) {
 			if out, code := m.run(t, []string{"M3_RESULTS_DB=" + name}, "-run", "TestPass|TestInherits", "./..."); code != 0 || strings.Contains(out, "(cached)") {
 				t.Fatalf("exit code %d:\n%s", code, out)
 			}
+		}
+		if files := m.files(t); strings.Contains(files, ".m3/") {
+			t.Errorf("the module has files of m3's:\n%s", files)
 		}
 		r := open(t, path)
 		runs := r.runs()
@@ -345,7 +349,7 @@ func deadline(t *testing.T, m *module) {
 	}
 }
 
-// Ctrl-C: everything is cancelled and kept, and the process dies of the signal.
+// Ctrl-C: everything is cancelled and kept; a test that fails of it has failed.
 func interrupted(t *testing.T, m *module) {
 	db := filepath.Join(t.TempDir(), "db.sqlite")
 	cmd := m.command(t, []string{"M3_RESULTS_DB=" + db}, "-v", "-run", "TestInterrupt", "./plain")
@@ -374,7 +378,7 @@ func interrupted(t *testing.T, m *module) {
 	}
 	r := open(t, db)
 	test, execs := r.test("TestInterrupt")
-	if test.Status != store.TestInterrupted || len(execs) != 1 || execs[0].Outcome != trace.OutcomeCancelled {
+	if test.Status != store.TestFailed || len(execs) != 1 || execs[0].Outcome != trace.OutcomeCancelled {
 		t.Errorf("test %+v, executions %+v\n%s", test, execs, &out)
 	}
 }
@@ -463,6 +467,124 @@ func joined(t *testing.T, m *module) {
 	for _, name := range []string{"TestPass", "TestOwn"} {
 		if _, execs := r.test(name); len(execs) != 1 || execs[0].RunID != "run-7" {
 			t.Errorf("%s: %+v", name, fmt.Sprint(execs))
+		}
+	}
+}
+
+// Kits that were made by m3.New without a store are recorded, and go's cache answers for none of them.
+func rootKits(t *testing.T, m *module) {
+	for range 2 {
+		if out, code := m.run(t, nil, "-v", "./early"); code != 0 || !strings.Contains(out, "ran early") || strings.Contains(out, "(cached)") {
+			t.Fatalf("exit code %d:\n%s", code, out)
+		}
+	}
+	flagged, named := filepath.Join(t.TempDir(), "db.sqlite"), filepath.Join(t.TempDir(), "db.sqlite")
+	for db, run := range map[string]func() (string, int){
+		flagged: func() (string, int) { return m.run(t, nil, "./early", "-m3.db="+flagged) },
+		named:   func() (string, int) { return m.run(t, []string{"M3_RESULTS_DB=" + named}, "./early") },
+	} {
+		for n := range 2 {
+			if out, code := run(); code != 0 || strings.Contains(out, "(cached)") {
+				t.Fatalf("exit code %d:\n%s", code, out)
+			}
+			r := open(t, db)
+			execs, err := r.Executions(t.Context(), nil)
+			if err != nil || len(execs) != 3*(n+1) {
+				t.Fatalf("executions %+v, %v", execs, err)
+			}
+			got := map[string]store.ExecutionInfo{}
+			for _, e := range execs {
+				got[e.Case] = e
+			}
+			for name, suite := range map[string]string{"early": "example.test/module/early", "plain": "mornings", "own run": "evenings"} {
+				e := got[name]
+				if e.Outcome != trace.OutcomeCompleted || !e.Complete || (e.RunID == "mine") != (name == "own run") || name != "early" && e.Suite != suite {
+					t.Errorf("%s: %+v", name, e)
+				}
+			}
+			if got["early"].Suite != "early" { // Main, which names another, is called later
+				t.Errorf("early: suite %q", got["early"].Suite)
+			}
+			if run, err := r.Run(t.Context(), got["early"].RunID); err != nil || run.Owner != "go test" || run.Status != store.RunFinished {
+				t.Errorf("run %+v, %v", run, err)
+			}
+		}
+	}
+}
+
+// What fuzz workers call is recorded in the run of the process that started them.
+func fuzzWorkers(t *testing.T, m *module) {
+	for _, flagged := range []bool{false, true} {
+		db := filepath.Join(t.TempDir(), "db.sqlite")
+		args := []string{"-run=^$", "-fuzz=FuzzCall", "-fuzztime=20x", "-parallel=2", "./fuzzed"}
+		env := []string{"M3_RESULTS_DB=" + db}
+		if flagged {
+			args, env = append(args, "-m3.db="+db), nil
+		}
+		if out, code := m.run(t, env, args...); code != 0 {
+			t.Fatalf("exit code %d:\n%s", code, out)
+		}
+		r := open(t, db)
+		runs := r.runs()
+		if len(runs) != 1 || runs[0].Owner != "go test" || !strings.HasPrefix(runs[0].ID, "gotest-") {
+			t.Fatalf("runs %+v", runs)
+		}
+		execs, err := r.Executions(t.Context(), &store.ExecutionQuery{RunID: runs[0].ID})
+		if err != nil || len(execs) < 20 || execs[0].TestID == "" {
+			t.Errorf("%d executions, %v", len(execs), err)
+		}
+	}
+}
+
+// A path that no database can be at fails the test at once, and leaves nothing behind.
+func badDatabase(t *testing.T, m *module) {
+	dir := t.TempDir()
+	good := filepath.Join(dir, "good")
+	open(t, good).Close()
+	b, err := os.ReadFile(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	newer, other := bytes.Clone(b), bytes.Clone(b)
+	newer[63], other[68] = 99, 0
+	for name, content := range map[string][]byte{"garbage": []byte("this is no database at all"), "newer": newer, "other": other, "short": b[:50]} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "folder"), 0o700), os.Symlink(good, filepath.Join(dir, "link"))); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"garbage": "is not an SQLite database", "newer": "has schema 99, written by a newer m3", "other": "not one of m3",
+		"short": "damaged", "folder": "not a regular file", "link": "not a regular file"} {
+		out, code := m.run(t, []string{"M3_RESULTS_DB=" + filepath.Join(dir, name)}, "-run", "TestPass", "./plain")
+		if code != 1 || !strings.Contains(out, want) || !strings.Contains(out, "M3_RESULTS_DB or -m3.db, or unset it") {
+			t.Errorf("%s: exit code %d, want %q in:\n%s", name, code, want, out)
+		}
+		if _, err := os.Stat(filepath.Join(dir, name+".spool")); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: a spool is left: %v", name, err)
+		}
+	}
+	if out, code := m.run(t, []string{"M3_RESULTS_DB=" + good}, "-run", "TestPass", "./plain"); code != 0 {
+		t.Errorf("exit code %d:\n%s", code, out)
+	}
+}
+
+// A secret that is the name of a test or a suite is in no record.
+func secretNames(t *testing.T, m *module) {
+	db := filepath.Join(t.TempDir(), "db.sqlite")
+	env := []string{"M3_RESULTS_DB=" + db, "SHOP_API_KEY=hunter2hunter2", "PLAINLY_NAMED=swordfish77"}
+	if out, code := m.run(t, env, "-run", "TestSecretNames", "./named"); code != 0 {
+		t.Fatalf("exit code %d:\n%s", code, out)
+	}
+	r := open(t, db)
+	tests, err := r.Tests(t.Context(), r.runs()[0].ID)
+	if err != nil || len(tests) != 2 {
+		t.Fatalf("tests %+v, %v", tests, err)
+	}
+	for _, test := range tests {
+		if s := test.Name + " " + test.Suite; !strings.Contains(s, "[REDACTED]") || strings.Contains(s, "hunter2") || strings.Contains(s, "swordfish") {
+			t.Errorf("recorded: %s", s)
 		}
 	}
 }

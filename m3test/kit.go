@@ -1,6 +1,7 @@
 package m3test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -40,7 +41,8 @@ func NewKit(t T, opts *KitOptions) *m3.Kit {
 }
 
 // Direct connects to a server with the test's kit; see [m3.Kit.Direct]. A server that cannot be connected to is fatal for the test. The
-// client is closed by t.Cleanup, if not before. The case of its execution is the test's name unless opts names one.
+// client is closed by t.Cleanup, if not before. The case of its execution is the test's name unless opts names one. The test's context bounds the
+// connect; in a clean-up, where that has ended, only the deadlines of the start and of the test do.
 func Direct(t T, server m3.Server, opts *m3.DirectOptions) *m3.Client {
 	t.Helper()
 	return std.direct(t, server, opts)
@@ -111,7 +113,9 @@ func (p *process) direct(t T, server m3.Server, opts *m3.DirectOptions) *m3.Clie
 	}
 	a := p.attemptOf(t)
 	before := len(a.executions())
-	c, err := k.Direct(t.Context(), server, &o)
+	ctx, cancel := connectContext(t)
+	defer cancel()
+	c, err := k.Direct(ctx, server, &o)
 	if err != nil {
 		command := ""
 		if begun := a.executions()[before:]; len(begun) == 1 { // with more, others connected at the same time
@@ -121,6 +125,21 @@ func (p *process) direct(t T, server m3.Server, opts *m3.DirectOptions) *m3.Clie
 		return nil
 	}
 	return c
+}
+
+// connectContext bounds a connect. In a clean-up the test's own context has ended: the deadline of the test is left, and the start's own.
+func connectContext(t T) (context.Context, context.CancelFunc) {
+	ctx := t.Context()
+	if ctx.Err() == nil {
+		return ctx, func() {}
+	}
+	ctx = context.WithoutCancel(ctx)
+	if d, ok := t.(deadliner); ok {
+		if deadline, ok := d.Deadline(); ok {
+			return context.WithDeadline(ctx, deadline)
+		}
+	}
+	return ctx, func() {}
 }
 
 func (p *process) finishClient(t T, client *m3.Client) trace.View {

@@ -68,6 +68,30 @@ func TestKitIsMadeOncePerTest(t *testing.T) {
 	}
 }
 
+// In a clean-up the test's context has ended, and a server can be connected to all the same.
+func TestDirectInCleanup(t *testing.T) {
+	t.Parallel()
+	p := newProcess(settings{})
+	for _, deadline := range []time.Time{{}, time.Now().Add(time.Minute)} {
+		f := run(t, "TestA", func(f *fakeT) {
+			f.deadline = deadline
+			p.kit(f)
+			f.Cleanup(func() {
+				if f.Context().Err() == nil {
+					t.Error("the context of the test has not ended")
+				}
+				client := p.direct(f, fixture(), nil)
+				if _, err := client.CallTool(t.Context(), "echo", nil, nil); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+		if f.failed {
+			t.Error(f.messages)
+		}
+	}
+}
+
 func TestFinish(t *testing.T) {
 	t.Parallel()
 	p := newProcess(settings{})
@@ -320,35 +344,6 @@ func TestInterrupt(t *testing.T) {
 func readSpool(_ context.Context, p *process) (string, error) {
 	b, err := os.ReadFile(p.recorder().(*spool.Store).Path())
 	return string(b), err
-}
-
-func TestMayBeCached(t *testing.T) {
-	t.Parallel()
-	for arg, want := range map[string]bool{"-test.count=1": false, "-m3.db=x": false, "--m3.db=x": false, "-test.run=count": true, "-test.timeout=10m0s": true} {
-		if got := mayBeCached([]string{"x.test", "-test.v=true", arg}); got != want {
-			t.Errorf("%s: %v, want %v", arg, got, want)
-		}
-	}
-}
-
-func TestStamp(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	for range 2 {
-		if err := stamp(dir); err != nil {
-			t.Fatal(err)
-		}
-	}
-	info, err := os.Stat(filepath.Join(dir, ".m3", "stamp"))
-	if err != nil || time.Until(info.ModTime()) < 23*time.Hour {
-		t.Errorf("%v, %v", info, err)
-	}
-	if b, err := os.ReadFile(filepath.Join(dir, ".m3", ".gitignore")); err != nil || string(b) != "*\n" {
-		t.Errorf("%q, %v", b, err)
-	}
-	if err := stamp(""); err != nil {
-		t.Error(err)
-	}
 }
 
 func TestSettings(t *testing.T) {

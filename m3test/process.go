@@ -4,12 +4,15 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/m3-go/m3"
+	"github.com/m3-go/m3/internal/evidence"
+	"github.com/m3-go/m3/internal/runner"
 	"github.com/m3-go/m3/store"
 	"github.com/m3-go/m3/store/spool"
 )
@@ -32,6 +35,10 @@ type process struct {
 	suites       map[string]string // NewKit's, by test name
 	attempts     map[T]*attempt    // tests that have a kit and have not ended
 	iterations   map[string]int    // attempts begun, by test name
+	untold       []string          // variables of secrets that no test's output has told of yet
+
+	redactOnce sync.Once
+	redactor   *evidence.Redactor
 }
 
 func newProcess(s settings) *process {
@@ -63,27 +70,25 @@ func (p *process) recorder() store.Store {
 // open opens the spool at the first test that has something to record. A process in which no test uses a kit leaves none. The
 // store is nil when nothing is to be recorded.
 func (p *process) open(ctx context.Context) (store.Store, error) {
+	consultEnvironment()
 	p.openOnce.Do(func() { p.openErr = p.openSpool(context.WithoutCancel(ctx)) })
 	return p.recorder(), p.openErr
 }
 
 func (p *process) openSpool(ctx context.Context) error {
-	consultEnvironment()
 	path := p.settings.databasePath()
 	if path == "" {
 		return nil
 	}
-	if mayBeCached(os.Args) {
-		if err := stamp(p.settings.root); err != nil {
-			return fmt.Errorf("go test could not be kept from caching the result (run it with -count=1): %w", err)
-		}
+	if err := checkDatabase(path); err != nil {
+		return fmt.Errorf("%w (name another file with %s or -m3.db, or unset it)", err, envDatabase)
 	}
 	s, err := spool.Open(ctx, &spool.Config{Database: path, RunID: p.runID(), Package: p.settings.pkg, Version: m3.Version, AfterWrite: killHook()})
 	if err != nil {
 		return fmt.Errorf("%w (name a place that can be written to with %s, or unset it)", err, envDatabase)
 	}
 	run := &store.Run{ID: p.runID(), Status: store.RunRunning, Started: time.Now().UTC(), Project: p.settings.module, Version: m3.Version}
-	if p.settings.runID == "" {
+	if !p.settings.joined {
 		run.Owner = owner
 	}
 	if err := s.Append(ctx, run); err != nil {
@@ -95,3 +100,45 @@ func (p *process) openSpool(ctx context.Context) error {
 	p.mu.Unlock()
 	return nil
 }
+
+// defaults are what a kit gets that was made by m3.New without a store.
+func (p *process) defaults() (*runner.Defaults, error) {
+	rec, err := p.open(context.Background())
+	if err != nil || rec == nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	suite := p.suite
+	p.mu.Unlock()
+	return &runner.Defaults{Store: rec, RunID: p.runID(), Suite: p.redact(orElse(suite, p.settings.packageSuite())), OnSecret: p.secret}, nil
+}
+
+// secret is told of the variable of a secret that a kit of no test uses. The output of the next best test tells m3 test.
+func (p *process) secret(variable string) {
+	p.learn(variable)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, a := range p.attempts {
+		a.t.Attr(attrSecret, variable)
+		return
+	}
+	p.untold = append(p.untold, variable)
+}
+
+// known is the redactor for what is no kit's: names of tests and suites. It knows the variables whose names say that they are secret, and those
+// that kits have used.
+func (p *process) known() *evidence.Redactor {
+	p.redactOnce.Do(func() {
+		p.redactor = evidence.NewRedactor(nil)
+		for _, kv := range os.Environ() {
+			if name, value, _ := strings.Cut(kv, "="); value != "" && p.redactor.Sensitive(name) {
+				_ = p.redactor.Add(name, value) // too short a value is not told from other text
+			}
+		}
+	})
+	return p.redactor
+}
+
+func (p *process) learn(variable string) { _ = p.known().Add(variable, os.Getenv(variable)) }
+
+func (p *process) redact(text string) string { return p.known().String(text) }

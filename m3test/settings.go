@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 	"strings"
 	"testing"
+
+	"github.com/m3-go/m3/internal/runner"
 )
 
 // The variables that ask for recording. m3 test sets all of them.
@@ -27,6 +29,7 @@ func init() {
 		return
 	}
 	std = newProcess(takeSettings())
+	runner.Provide(std.defaults)
 	flag.StringVar(&std.settings.database, "m3.db", std.settings.database,
 		"record executions for the m3 database at `path` (relative to the module's root)")
 }
@@ -34,7 +37,8 @@ func init() {
 // settings is what the process was started with.
 type settings struct {
 	database string // empty: nothing is recorded
-	runID    string // of the run that m3 test made; empty: a run of our own
+	runID    string // of the run that somebody else made; empty: a run of our own
+	joined   bool   // that was m3 test, which knows when its run ends
 	suite    string // the only suite whose tests run; empty: all
 	dir      string // the working directory, before any test changed it
 	root     string // the directory of the module's go.mod; empty outside a module
@@ -49,9 +53,14 @@ func takeSettings() settings {
 		return value
 	}
 	s := settings{database: take(envDatabase), runID: take(envRunID), suite: take(envSuite)}
+	s.joined = s.runID != ""
 	s.dir, _ = os.Getwd() // without it paths stay as they are
 	s.root = moduleRoot(s.dir)
 	s.pkg, s.module = identity()
+	s.shareWithWorkers(take(envWorker))
+	if s.database != "" {
+		dropTestLog()
+	}
 	return s
 }
 
@@ -86,6 +95,9 @@ func identity() (pkg, module string) {
 // databasePath is the database as an absolute path; what is relative is so to the module's root.
 func (s *settings) databasePath() string {
 	path := s.database
+	if !flag.Parsed() { // a kit of TestMain's
+		path = orElse(databaseOf(os.Args[1:]), path)
+	}
 	switch {
 	case path == "" || filepath.IsAbs(path):
 		return path
@@ -94,6 +106,30 @@ func (s *settings) databasePath() string {
 	default:
 		return filepath.Join(s.dir, path)
 	}
+}
+
+// databaseOf is the value of -m3.db in arguments that were not parsed yet; empty when it is not there.
+func databaseOf(args []string) string {
+	for i, arg := range args {
+		name, value, given := strings.Cut(arg, "=")
+		switch {
+		case arg == "--":
+			return ""
+		case name != "-m3.db" && name != "--m3.db":
+		case given:
+			return value
+		case i+1 < len(args):
+			return args[i+1]
+		}
+	}
+	return ""
+}
+
+func orElse(s, other string) string {
+	if s != "" {
+		return s
+	}
+	return other
 }
 
 // showCommand is how m3 opens a trace of the database: without a path where it looks by itself, in the project's own.

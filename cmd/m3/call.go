@@ -31,7 +31,7 @@ server fails.`,
 			})
 		},
 	}
-	f.register(cmd)
+	f.register(c, cmd)
 	cmd.Flags().BoolVar(&f.validate, "validate-schemas", false, "check arguments and result against the tool's schemas")
 	return cmd
 }
@@ -40,7 +40,7 @@ server fails.`,
 func (c *cli) callArguments(args []string) (tool string, arguments json.RawMessage, err error) {
 	const how = `write the tool's name and a JSON object, as in: m3 call --command ./server quote '{"weight_kg": 2}'`
 	if len(args) == 0 || len(args) > 2 || args[0] == "" {
-		return "", nil, hint(how, "m3 call takes a tool and its arguments; %d arguments were given", len(args))
+		return "", nil, hint(how, "m3 call takes a tool and its arguments, and got %s", count(len(args), "argument"))
 	}
 	if len(args) == 1 {
 		return args[0], json.RawMessage("{}"), nil

@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/m3-go/m3"
 	"github.com/m3-go/m3/internal/report"
@@ -21,15 +22,16 @@ import (
 // directFlags are those of m3 inspect and m3 call.
 type directFlags struct {
 	serverFlags
-	resultsDB string
+	resultsDB dbFlag
 	json      bool
 	validate  bool
 }
 
-func (f *directFlags) register(cmd *cobra.Command) {
+func (f *directFlags) register(c *cli, cmd *cobra.Command) {
+	cmd.SetFlagErrorFunc(c.refuse)
 	f.serverFlags.add(cmd.Flags())
 	cmd.Flags().SortFlags = false
-	cmd.Flags().StringVar(&f.resultsDB, "results-db", "", "database to keep the trace in (default that of the project, if there is one)")
+	cmd.Flags().Var(&f.resultsDB, "results-db", "database to keep the trace in (default that of the project, if there is one)")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
 }
 
@@ -68,13 +70,63 @@ type work func(ctx context.Context, d *direct) error
 // direct connects to the server, works, and prints one answer. prepare finds errors of usage before anything is started.
 func (c *cli) direct(ctx context.Context, f *directFlags, prepare func() (work, error)) error {
 	d := &direct{c: c, f: f, answer: answer{Findings: []trace.Finding{}}}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := untilSignal(ctx)
 	defer stop()
 	err := d.run(ctx, prepare)
 	if ctx.Err() != nil && err != nil {
-		err = errInterrupted
+		err = endedBy(ctx)
 	}
 	return d.print(err)
+}
+
+// untilSignal is ctx until the first signal that asks to end, which is then its cause. A second signal does what it always does.
+func untilSignal(parent context.Context) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	go func() {
+		select {
+		case sig := <-signals:
+			signal.Stop(signals)
+			cancel(&interrupted{sig.(syscall.Signal)})
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { signal.Stop(signals); cancel(nil) }
+}
+
+// endedBy is the signal that ended ctx.
+func endedBy(ctx context.Context) error {
+	if in, ok := context.Cause(ctx).(*interrupted); ok {
+		return in
+	}
+	return &interrupted{syscall.SIGINT}
+}
+
+// refuse is the error of flags that cannot be read. Whoever asked for JSON gets it also here.
+func (c *cli) refuse(cmd *cobra.Command, err error) error {
+	err = &hintError{err: err, hint: cmd.CommandPath() + " --help lists the flags"}
+	if !wantsJSON(cmd.Flags(), c.args) {
+		return err
+	}
+	d := &direct{c: c, f: &directFlags{json: true}, answer: answer{Findings: []trace.Finding{}}}
+	return d.print(err)
+}
+
+// wantsJSON looks for --json among arguments that could not all be read.
+func wantsJSON(flags *pflag.FlagSet, args []string) (yes bool) {
+	for i := 0; i < len(args) && args[i] != "--"; i++ {
+		name, value, given := strings.Cut(strings.TrimPrefix(args[i], "--"), "=")
+		f := flags.Lookup(name)
+		switch {
+		case f == nil || !strings.HasPrefix(args[i], "--"):
+		case name == "json":
+			yes = !given || value == "true" || value == "1"
+		case !given && f.NoOptDefVal == "":
+			i++ // its value
+		}
+	}
+	return yes
 }
 
 func (d *direct) run(ctx context.Context, prepare func() (work, error)) (err error) {
@@ -86,7 +138,7 @@ func (d *direct) run(ctx context.Context, prepare func() (work, error)) (err err
 	if err != nil {
 		return err
 	}
-	if err := d.open(); err != nil {
+	if err := d.open(ctx); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.close()) }()
@@ -103,7 +155,7 @@ func (d *direct) run(ctx context.Context, prepare func() (work, error)) (err err
 }
 
 // open makes the kit, on the project's database where there is a project.
-func (d *direct) open() error {
+func (d *direct) open(ctx context.Context) error {
 	proj, err := findProject(d.c.dir)
 	if err != nil && !errors.Is(err, errNoProject) {
 		return err
@@ -114,7 +166,7 @@ func (d *direct) open() error {
 		if err != nil {
 			return hint("name another place with --results-db", "%w", err)
 		}
-		if d.st, err = openDB(path); err != nil {
+		if d.st, err = d.c.openDB(ctx, path); err != nil {
 			return err
 		}
 		cfg.Store = d.st
@@ -219,8 +271,8 @@ func (d *direct) printJSON() error {
 }
 
 func (d *direct) printFindings() {
-	for _, f := range d.answer.Findings {
-		fmt.Fprintf(d.c.out, "finding: %s %s: %s\n", f.Severity, report.CleanLine(f.Code), report.CleanLine(f.Message))
+	for _, line := range findingLines(d.answer.Findings) {
+		fmt.Fprintln(d.c.out, d.redact(line))
 	}
 }
 
@@ -259,20 +311,34 @@ func (e *toolError) Error() string {
 // Code is the stable machine code.
 func (e *toolError) Code() string { return "tool_error" }
 
-// interrupted is what Ctrl-C makes of every error that it causes.
-type interrupted struct{}
+// interrupted is what a signal makes of every error that it causes.
+type interrupted struct{ signal syscall.Signal }
 
-func (interrupted) Error() string { return "interrupted" }
+func (e *interrupted) Error() string {
+	if e.signal == syscall.SIGINT {
+		return "interrupted"
+	}
+	return "stopped by " + e.signal.String()
+}
 
 // Code is the stable machine code.
-func (interrupted) Code() string { return "cancelled" }
+func (*interrupted) Code() string { return "cancelled" }
 
-var errInterrupted error = interrupted{}
+func (e *interrupted) exitCode() int {
+	switch e.signal {
+	case syscall.SIGTERM:
+		return exitTerminated
+	case syscall.SIGHUP:
+		return exitHangup
+	default:
+		return exitInterrupted
+	}
+}
 
 // codeOf is the exit code of an error: 2 for what the user has to change, 1 for what the server did.
 func codeOf(err error) int {
-	if err == errInterrupted {
-		return exitInterrupted
+	if in, ok := err.(*interrupted); ok {
+		return in.exitCode()
 	}
 	var hinted *hintError
 	errors.As(err, &hinted)

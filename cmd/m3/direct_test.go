@@ -69,9 +69,46 @@ func TestSecretsMustBeThere(t *testing.T) {
 	}
 }
 
-// Ctrl-C ends a call at once, with its code, and leaves no server.
+// Flags that cannot be read are an error like any other: with --json, an object.
+func TestBadFlagsInJSON(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		args []string
+		want string // of the message; empty: no JSON was asked for
+	}{
+		{[]string{"call", "--json", "--nosuch", "quote"}, "unknown flag: --nosuch"},
+		{[]string{"inspect", "--nosuch", "--json"}, "unknown flag: --nosuch"},
+		{[]string{"inspect", "--timeout", "-1", "--json=true"}, "want a positive number"},
+		{[]string{"call", "--json", "--server", "ftp"}, "stdio or http"},
+		{[]string{"inspect", "--json", "--results-db", ""}, "the path is empty"},
+		{[]string{"inspect", "--json", "--arg"}, "flag needs an argument"},
+		{[]string{"inspect", "--arg", "--json", "--nosuch"}, ""},
+		{[]string{"call", "--nosuch", "--", "--json"}, ""},
+		{[]string{"call", "--json=false", "--nosuch"}, ""},
+	} {
+		code, out, errs := inProcess(t, tc.args...)
+		var a answer
+		err := json.Unmarshal([]byte(out), &a)
+		switch {
+		case code != exitUsage:
+			t.Errorf("%q: exit code %d", tc.args, code)
+		case tc.want == "" && (out != "" || !strings.Contains(errs, "m3: unknown flag")):
+			t.Errorf("%q: %s%s", tc.args, out, errs)
+		case tc.want != "" && (err != nil || errs != "" || a.Error.Code != "usage" || !strings.Contains(a.Error.Message, tc.want)):
+			t.Errorf("%q: %v: %s%s", tc.args, err, out, errs)
+		}
+	}
+}
+
+// A signal ends a call at once, with its code, and leaves no server.
 func TestInterruptCall(t *testing.T) {
 	t.Parallel()
+	for sig, code := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143, syscall.SIGHUP: 129} {
+		t.Run(sig.String(), func(t *testing.T) { t.Parallel(); interruptCall(t, sig, code) })
+	}
+}
+
+func interruptCall(t *testing.T, sig syscall.Signal, want int) {
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -92,11 +129,11 @@ func TestInterruptCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := time.Now()
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+	if err := cmd.Process.Signal(sig); err != nil {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait() // its code is looked at below
-	if code := cmd.ProcessState.ExitCode(); code != exitInterrupted || time.Since(start) > 5*time.Second {
+	if code := cmd.ProcessState.ExitCode(); code != want || time.Since(start) > 5*time.Second {
 		t.Errorf("exit code %d after %v", code, time.Since(start))
 	}
 	var a answer

@@ -32,7 +32,7 @@ stand in front. The exit code is 1 when the server fails.`,
 			})
 		},
 	}
-	f.register(cmd)
+	f.register(c, cmd)
 	return cmd
 }
 
@@ -141,9 +141,9 @@ func (d *direct) heading(what string, n int, err error) {
 
 func (d *direct) item(name, description, malformed string) {
 	first, _, _ := strings.Cut(strings.TrimSpace(description), "\n")
-	line := "  " + name + suffix(": ", short(first))
+	line := "  " + short(name) + suffix(": ", short(first))
 	if malformed != "" {
-		line += "  [malformed: " + malformed + "]"
+		line += "  [malformed: " + short(malformed) + "]"
 	}
 	d.text("%s", line)
 }

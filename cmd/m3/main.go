@@ -31,7 +31,9 @@ func main() {
 const (
 	exitServer      = 1   // the server's fault, or a tool's error
 	exitUsage       = 2   // usage or operation
+	exitHangup      = 129 // SIGHUP
 	exitInterrupted = 130 // Ctrl-C
+	exitTerminated  = 143 // SIGTERM
 )
 
 // cli is where a command reads and writes.
@@ -39,6 +41,7 @@ type cli struct {
 	in       io.Reader
 	out, err io.Writer
 	dir      string // the working directory
+	args     []string
 }
 
 // exitError ends m3 with a code; what there was to say has been said.
@@ -61,6 +64,7 @@ func hint(hint, format string, args ...any) error {
 }
 
 func (c *cli) run(ctx context.Context, args []string) int {
+	c.args = args
 	root := c.root()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)

@@ -22,7 +22,14 @@ const asM3 = "M3_TEST_AS_M3"
 // asSilent makes it a server that opens and closes the file named, and then says nothing.
 const asSilent = "M3_TEST_AS_SILENT"
 
+// asSlow makes it a server whose tool sleep takes a minute.
+const asSlow = "M3_TEST_AS_SLOW"
+
 func TestMain(m *testing.M) {
+	if os.Getenv(asSlow) != "" {
+		serveSlowly()
+		os.Exit(0)
+	}
 	if ready := os.Getenv(asSilent); ready != "" {
 		if err := os.WriteFile(ready, nil, 0o600); err != nil {
 			os.Exit(1)
@@ -46,6 +53,20 @@ func TestMain(m *testing.M) {
 // serve serves on stdin and stdout.
 func serve() {
 	if err := shippingServer().Run(context.Background(), &mcp.StdioTransport{}); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+}
+
+func serveSlowly() {
+	s := mcp.NewServer(&mcp.Implementation{Name: "slow", Version: "1"}, nil)
+	mcp.AddTool(s, &mcp.Tool{Name: "sleep"}, func(ctx context.Context, _ *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Minute):
+		}
+		return &mcp.CallToolResult{}, nil, nil
+	})
+	if err := s.Run(context.Background(), &mcp.StdioTransport{}); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
 }

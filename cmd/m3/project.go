@@ -2,13 +2,16 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
+	"github.com/m3-go/m3/internal/report"
 	"github.com/m3-go/m3/store/sqlite"
 )
 
@@ -85,31 +88,77 @@ func cause(err error) error {
 }
 
 // resultsDB is the database that a command uses: --results-db, else the project's. proj may be nil with --results-db.
-func (c *cli) resultsDB(flag string, proj *project) (string, error) {
+func (c *cli) resultsDB(flag dbFlag, proj *project) (string, error) {
 	if flag == "" {
 		return proj.database()
 	}
-	if !filepath.IsAbs(flag) {
-		flag = filepath.Join(c.dir, flag)
-	}
-	return filepath.Clean(flag), nil
+	return filepath.Clean(c.path(string(flag))), nil
 }
 
-// openDB opens a database for recording; it is made when it is not there.
-func openDB(path string) (*sqlite.Store, error) {
-	st, err := sqlite.Open(path)
-	if err != nil {
+// dbFlag is the value of --results-db. Empty is an error, and not the default: it is what a shell makes of a variable that is not set.
+type dbFlag string
+
+// String is the path.
+func (f *dbFlag) String() string { return string(*f) }
+
+// Type is the placeholder in the usage.
+func (f *dbFlag) Type() string { return "PATH" }
+
+// Set takes the path of the command line.
+func (f *dbFlag) Set(path string) error {
+	if path == "" {
+		return errors.New("the path is empty: name a file, or leave the flag away for the database of the project")
+	}
+	*f = dbFlag(path)
+	return nil
+}
+
+// lockPatience is how long a database may be locked by somebody else before m3 gives up.
+const lockPatience = 30 * time.Second
+
+// openDB opens a database for recording; it is made when it is not there. It waits for one that is locked.
+func (c *cli) openDB(ctx context.Context, path string) (*sqlite.Store, error) {
+	var st *sqlite.Store
+	err := c.patiently(ctx, path, func() (err error) {
+		st, err = sqlite.Open(path)
+		return err
+	})
+	switch {
+	case locked(err):
+		return nil, hint(lockedHint, "open the database %s: %w", path, err)
+	case err != nil:
 		return nil, hint("name another file with --results-db, or move this one away", "open the database %s: %w", path, err)
 	}
 	return st, nil
 }
 
+const lockedHint = "another program has the database locked (sqlite3 in a transaction, or a copy tool): end that, or name another file with --results-db"
+
+// patiently tries again as long as the database is locked, at most lockPatience, and says that it waits.
+func (c *cli) patiently(ctx context.Context, path string, do func() error) error {
+	err := do()
+	if !locked(err) {
+		return err
+	}
+	fmt.Fprintf(c.err, "m3: the database %s is locked by another program: waiting for it, up to %s\n", report.Clean(path), lockPatience)
+	for end := time.Now().Add(lockPatience); locked(err) && time.Now().Before(end) && ctx.Err() == nil; {
+		time.Sleep(100 * time.Millisecond)
+		err = do()
+	}
+	return err
+}
+
+// locked tells SQLite's "somebody else writes", which it says after it has waited for some seconds itself.
+func locked(err error) bool {
+	return err != nil && (strings.Contains(err.Error(), "SQLITE_BUSY") || strings.Contains(err.Error(), "database is locked"))
+}
+
 // showCommandLine is what opens a trace of the database: m3 show, with --results-db where it is not the project's own.
-func showCommandLine(flag string) string {
+func showCommandLine(flag dbFlag) string {
 	if flag == "" {
 		return "m3 show"
 	}
-	return "m3 show --results-db " + shellQuote(flag)
+	return "m3 show --results-db " + shellQuote(string(flag))
 }
 
 func shellQuote(s string) string {
@@ -120,4 +169,12 @@ func shellQuote(s string) string {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// count is a number with its noun.
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,7 +19,7 @@ import (
 )
 
 type showFlags struct {
-	resultsDB string
+	resultsDB dbFlag
 	json, raw bool
 }
 
@@ -33,7 +34,7 @@ The id may be cut short as long as one execution begins with it.`,
 		Args: exactly(1, "an execution id: m3 test prints one below each failure"),
 		RunE: func(cmd *cobra.Command, args []string) error { return c.show(cmd.Context(), &f, args[0]) },
 	}
-	cmd.Flags().StringVar(&f.resultsDB, "results-db", "", "database to read (default .m3/executions.sqlite of the project)")
+	cmd.Flags().Var(&f.resultsDB, "results-db", "database to read (default .m3/executions.sqlite of the project)")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print the whole view as JSON")
 	cmd.Flags().BoolVar(&f.raw, "raw", false, "print every frame as it passed, too")
 	return cmd
@@ -45,7 +46,7 @@ func exactly(n int, what string) cobra.PositionalArgs {
 		if len(args) == n {
 			return nil
 		}
-		return hint("m3 "+cmd.Name()+" --help shows how", "%s takes %s; %d arguments were given", cmd.CommandPath(), what, len(args))
+		return hint("m3 "+cmd.Name()+" --help shows how", "%s takes %s, and got %s", cmd.CommandPath(), what, count(len(args), "argument"))
 	}
 }
 
@@ -54,7 +55,7 @@ func (c *cli) show(ctx context.Context, f *showFlags, id string) error {
 	if err != nil {
 		return err
 	}
-	st, err := openDB(path)
+	st, err := c.openDB(ctx, path)
 	if err != nil {
 		return err
 	}
@@ -87,16 +88,16 @@ func (c *cli) show(ctx context.Context, f *showFlags, id string) error {
 }
 
 // existingDB is the database to read. Where neither it nor a spool for it is there it is not made: nothing could be in it.
-func (c *cli) existingDB(flag string) (string, error) {
+func (c *cli) existingDB(flag dbFlag) (string, error) {
 	var path string
 	if flag != "" {
-		path = c.path(flag)
+		path = c.path(string(flag))
 	} else {
 		proj, err := findProject(c.dir)
 		if err != nil {
 			return "", hint("name the database with --results-db", "%w", err)
 		}
-		path = orElse(flag, proj.root+"/.m3/executions.sqlite")
+		path = filepath.Join(proj.root, ".m3", "executions.sqlite")
 	}
 	_, err := os.Stat(path)
 	if err == nil {

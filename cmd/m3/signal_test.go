@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/m3-go/m3/internal/gotest"
 	"github.com/m3-go/m3/internal/report"
 	"github.com/m3-go/m3/store"
 	"github.com/m3-go/m3/store/sqlite"
@@ -139,7 +140,7 @@ func TestSignals(t *testing.T) {
 		if got := p.wait(t); got != code {
 			t.Errorf("exit code %d, want %d", got, code)
 		}
-		if !strings.Contains(p.seen.String(), "note: stopped by "+sig.String()) {
+		if !strings.Contains(p.seen.String(), "note: stopped by "+gotest.SignalName(sig)) {
 			t.Errorf("the end is not told:\n%s", p.seen.String())
 		}
 		if !stubborn && !strings.Contains(p.seen.String(), "finalized") {
@@ -165,7 +166,12 @@ func TestSignals(t *testing.T) {
 // waitGone waits until no process of that id runs; a zombie that nobody reaps does not run.
 func waitGone(t *testing.T, pid int) {
 	t.Helper()
-	for deadline := time.Now().Add(3 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	waitGoneWithin(t, pid, 3*time.Second)
+}
+
+func waitGoneWithin(t *testing.T, pid int, d time.Duration) {
+	t.Helper()
+	for deadline := time.Now().Add(d); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		out, err := exec.Command("ps", "-o", "stat=", "-p", strconv.Itoa(pid)).Output()
 		if err != nil || strings.HasPrefix(string(out), "Z") {
 			return

@@ -14,7 +14,7 @@ import (
 
 // testFlags are m3 test's own.
 type testFlags struct {
-	resultsDB string
+	resultsDB dbFlag
 	envFile   string
 	suite     string
 	suiteSet  bool
@@ -31,7 +31,8 @@ Packages may stand before or after --; flags of go test stand after it. -count=1
 added when there is no -count, so a result is never an old one, and -timeout 0 when
 there is no -timeout: m3 ends what hangs by its own deadlines.
 
-The exit code is go test's; 2 means that m3 could not do its part, 130 Ctrl-C.`,
+The exit code is go test's; 2 means that m3 could not do its part, 130 Ctrl-C,
+143 SIGTERM.`,
 		Example: "  m3 test ./...\n  m3 test ./shipping -- -run TestQuote -v",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			before, after := args, []string(nil)
@@ -42,10 +43,13 @@ The exit code is go test's; 2 means that m3 could not do its part, 130 Ctrl-C.`,
 			return c.test(cmd.Context(), &f, before, after)
 		},
 	}
-	cmd.Flags().StringVar(&f.resultsDB, "results-db", "", "database to record into (default .m3/executions.sqlite of the project)")
+	cmd.Flags().Var(&f.resultsDB, "results-db", "database to record into (default .m3/executions.sqlite of the project)")
 	cmd.Flags().StringVar(&f.envFile, "env-file", "", "file of NAME=VALUE lines for the tests; what the environment has wins")
 	cmd.Flags().StringVar(&f.suite, "suite", "", "run only the tests of this suite")
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if !strings.HasPrefix(err.Error(), "unknown ") {
+			return &hintError{err: err, hint: cmd.CommandPath() + " --help lists the flags"}
+		}
 		return &hintError{err: err, hint: "flags of go test stand after --, as in: m3 test ./... -- -run TestQuote"}
 	})
 	return cmd
@@ -76,7 +80,7 @@ func (c *cli) test(ctx context.Context, f *testFlags, before, after []string) er
 	if err != nil {
 		return hint("name another place with --results-db", "%w", err)
 	}
-	st, err := openDB(db)
+	st, err := c.openDB(ctx, db)
 	if err != nil {
 		return err
 	}

@@ -56,6 +56,7 @@ type testRun struct {
 	partial map[string]string // lines that -v shows and that are not whole yet
 	pending []store.Record
 	recErr  error // the first failure to record
+	lockErr error // the last attempt to record met a locked database
 }
 
 func (r *testRun) run(ctx context.Context) error {
@@ -98,7 +99,10 @@ func (r *testRun) begin(ctx context.Context) error {
 	}
 	cfg.Style = r.style
 	r.live = report.NewLive(r.c.out, cfg)
-	if err := r.st.Append(ctx, r.record(store.RunRunning, nil)); err != nil {
+	run := r.record(store.RunRunning, nil)
+	if err := r.c.patiently(ctx, r.db, func() error { return r.st.Append(ctx, run) }); locked(err) {
+		return hint(lockedHint, "record the run in %s: %w", r.db, err)
+	} else if err != nil {
 		return fmt.Errorf("record the run in %s: %w", r.db, err)
 	}
 	return nil
@@ -139,7 +143,7 @@ func (r *testRun) detail(ex *gotest.Exit) []byte {
 		Suite        string   `json:"suite,omitempty"`
 	}{FailedBuilds: r.result.FailedBuilds, Killed: ex.Killed, Suite: r.suite}
 	if ex.Signal != nil {
-		d.Signal = ex.Signal.String()
+		d.Signal = gotest.SignalName(ex.Signal)
 	}
 	d.Plain = gotest.Bound(r.redactor.String(r.result.Plain.String()), 20_000)
 	b, _ := json.Marshal(d) // strings and booleans: cannot fail
@@ -172,7 +176,8 @@ func (r *testRun) announce(ctx context.Context, in <-chan os.Signal) <-chan os.S
 				return
 			case sig := <-in:
 				if n == 0 {
-					r.live.Text("m3: stopping: the tests have a few seconds to store what they saw (again to kill them)")
+					r.live.Stopped()
+					r.live.Text("m3: stopping after " + gotest.SignalName(sig) + ": the tests have a few seconds to store what they saw (again to kill them)")
 				}
 				out <- sig
 			}
@@ -193,12 +198,16 @@ func (r *testRun) event(ev *gotest.Event) {
 		r.learn(ev.Value)
 	}
 	switch {
-	case ev.Plain:
+	case ev.Plain, ev.Action == gotest.ActionBuildOutput && (r.args.Has("n") || r.args.Has("x")):
 		r.live.Text(r.redactor.String(ev.Output))
-	case ev.Action == gotest.ActionOutput && r.args.Verbose:
+	case ev.Action != gotest.ActionOutput:
+	case r.args.Verbose, ev.Test == "" && r.args.Has("list") && !strings.HasPrefix(ev.Output, "ok  \t"):
 		r.show1(ev)
 	}
 	r.tell(r.result.Items(r.id, ch, r.redactor.String))
+	if ch.Package != nil {
+		r.keep(ch.Package)
+	}
 }
 
 // learn makes the value of a variable that a test used as a secret known to the redactor: the test may print it itself.
@@ -221,10 +230,17 @@ func (r *testRun) show1(ev *gotest.Event) {
 	}
 }
 
-// tell shows items and queues them for the database.
+// tell shows items.
 func (r *testRun) tell(items []store.Item) {
 	for i := range items {
 		r.live.Item(&items[i])
+	}
+}
+
+// keep queues what is known of a package that has ended for the database.
+func (r *testRun) keep(p *gotest.Package) {
+	items := r.result.Records(r.id, p, r.redactor.String)
+	for i := range items {
 		r.pending = append(r.pending, &items[i])
 	}
 }
@@ -277,15 +293,33 @@ func (r *testRun) flush(ctx context.Context) {
 	if len(recs) > 0 {
 		err = r.st.Append(ctx, recs...)
 	}
+	kept := err == nil
 	if _, ierr := r.st.Ingest(ctx); err == nil {
 		err = ierr
 	}
-	if err != nil && !errors.Is(err, context.Canceled) {
-		r.mu.Lock()
-		if r.recErr == nil {
-			r.recErr = err
-		}
-		r.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !kept {
+		r.pending = append(recs, r.pending...) // the next time, or the last
+	}
+	switch {
+	case locked(err):
+		r.lockErr = err
+	case err == nil:
+		r.lockErr = nil
+	case r.recErr == nil && !errors.Is(err, context.Canceled):
+		r.recErr = err
+	}
+}
+
+// flushAll stores what is left. A database that is locked is waited for.
+func (r *testRun) flushAll(ctx context.Context) {
+	_ = r.c.patiently(ctx, r.db, func() error {
+		r.flush(ctx)
+		return r.lockErr
+	})
+	if r.recErr == nil {
+		r.recErr = r.lockErr
 	}
 }
 
@@ -323,16 +357,20 @@ func orCode(code, other int) int {
 func (r *testRun) end(ctx context.Context, ex *gotest.Exit) {
 	reason, status := "go test ended before it", store.RunFinished
 	if ex.Signal != nil {
-		reason, status = "stopped by "+ex.Signal.String(), store.RunInterrupted
+		reason, status = "stopped by "+gotest.SignalName(ex.Signal), store.RunInterrupted
 	}
 	r.mu.Lock()
-	r.tell(r.result.OpenItems(r.id, r.result.Close(reason), r.redactor.String))
+	open := r.result.Close(reason)
+	r.tell(r.result.OpenItems(r.id, open, r.redactor.String))
+	for _, p := range open {
+		r.keep(p)
+	}
 	if ex.Code == 0 && len(r.result.Silent()) > 0 {
 		ex.Code = 1
 	}
 	r.pending = append(r.pending, r.record(status, ex))
 	r.mu.Unlock()
-	r.flush(ctx)
+	r.flushAll(ctx)
 }
 
 func (r *testRun) report(ctx context.Context, ex *gotest.Exit) error {
@@ -342,7 +380,7 @@ func (r *testRun) report(ctx context.Context, ex *gotest.Exit) error {
 	}
 	cfg := &report.PrintConfig{Style: r.style, Show: r.show, Suite: r.suite}
 	if ex.Signal != nil {
-		cfg.Stopped = ex.Signal.String()
+		cfg.Stopped = gotest.SignalName(ex.Signal)
 	}
 	path := report.Path(r.proj.root, r.id)
 	werr := f.WriteFile(path)

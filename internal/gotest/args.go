@@ -27,10 +27,11 @@ type Args struct {
 
 // refused are the flags of go test that would take the run out of m3's hands, each with the reason.
 var refused = map[string]string{
-	"json": "m3 test reads go test's -json itself; the results are in feedback.json and in the database",
-	"exec": "m3 test must start the test processes itself to record them and to end them",
-	"c":    "it only compiles: use go test -c",
-	"o":    "it keeps the test binary, and m3 test runs nothing by hand: use go test -c -o",
+	"json":  "m3 test reads go test's -json itself; the results are in feedback.json and in the database",
+	"exec":  "m3 test must start the test processes itself to record them and to end them",
+	"c":     "it only compiles: use go test -c",
+	"o":     "it keeps the test binary, and m3 test runs nothing by hand: use go test -c -o",
+	"m3.db": "m3 test records into one database and reports from it: name it with --results-db",
 }
 
 // boolFlags and valueFlags are the flags of go test (go 1.26) that are not in refused. Which of them takes its value from the
@@ -86,10 +87,15 @@ func (a *Args) take(args []string) (int, error) {
 		a.Packages = append(a.Packages, arg)
 		return 1, nil
 	case name == "args" || arg == "--":
+		for _, arg := range args[1:] {
+			if name, _, _ := splitFlag(arg); name == "m3.db" {
+				return 0, refusal(arg, name)
+			}
+		}
 		a.Binary = append(a.Binary, args[1:]...)
 		return len(args), nil
 	case refused[name] != "":
-		return 0, &UsageError{arg, "-" + name + " cannot be given to m3 test: " + refused[name]}
+		return 0, refusal(arg, name)
 	case boolFlags[name] || name == "v":
 		a.Verbose = a.Verbose || name == "v" && !strings.HasSuffix(arg, "=false")
 		a.Flags = append(a.Flags, arg)
@@ -103,6 +109,10 @@ func (a *Args) take(args []string) (int, error) {
 		return 2, nil
 	}
 	return 1, nil
+}
+
+func refusal(arg, name string) error {
+	return &UsageError{arg, "-" + name + " cannot be given to m3 test: " + refused[name]}
 }
 
 func (a *Args) takeValue(args []string, name string, hasValue bool) (int, error) {

@@ -47,6 +47,11 @@ type Event struct {
 	Plain bool `json:"-"`
 }
 
+// building reports whether the event is of a build. What go does for all of them (-x, -n) has no ImportPath.
+func (ev *Event) building() bool {
+	return ev.ImportPath != "" || ev.Action == ActionBuildOutput || ev.Action == ActionBuildFail
+}
+
 // maxLine bounds one line of the stream. go test cuts the output of tests into far shorter pieces; what is longer is plain
 // text, and is handed on in pieces of this size.
 const maxLine = 1 << 20
@@ -89,7 +94,7 @@ func ParseEvent(line []byte) *Event {
 	ev := &Event{Raw: line}
 	text := bytes.TrimSpace(line)
 	if len(text) > 0 && text[0] == '{' {
-		if err := json.Unmarshal(text, ev); err == nil && ev.Action != "" && (ev.Package != "" || ev.ImportPath != "") {
+		if err := json.Unmarshal(text, ev); err == nil && ev.Action != "" && (ev.Package != "" || ev.building()) {
 			return ev
 		}
 	}

@@ -12,22 +12,16 @@ const (
 	maxItemReason = 500
 )
 
-// Items is the run record's side of a change: the tests that it ended, then the package. redact is applied to every text that
-// came out of a test or a build; nil leaves them alone.
+// Items is what a change ended: tests, then the package, for those who watch. redact is applied to every text that came out of a test or a
+// build, names included; nil leaves them alone.
 func (r *Result) Items(runID string, ch Change, redact func(string) string) []store.Item {
 	in := itemizer{runID, redact}
 	var items []store.Item
 	if ch.Test != nil {
 		items = append(items, in.test(ch.Test))
 	}
-	cut := ch.Cut
-	if ch.Package != nil && ch.Package.Cached { // only now go test said so: its tests are told again
-		cut = ch.Package.Tests
-	}
-	for _, t := range cut {
-		it := in.test(t)
-		it.Cached = ch.Package.Cached
-		items = append(items, it)
+	for _, t := range ch.Cut {
+		items = append(items, in.test(t))
 	}
 	if ch.Package != nil {
 		items = append(items, in.pkg(r, ch.Package))
@@ -35,7 +29,20 @@ func (r *Result) Items(runID string, ch Change, redact func(string) string) []st
 	return items
 }
 
-// OpenItems are the items of packages that never ended, as [Result.Close] returned them.
+// Records are what a run keeps of a package that has ended: its tests in the order in which they began, then itself. They are made when its end
+// is known, because a test may tell late that the name of an earlier one is a secret.
+func (r *Result) Records(runID string, p *Package, redact func(string) string) []store.Item {
+	in := itemizer{runID, redact}
+	items := make([]store.Item, 0, len(p.Tests)+1)
+	for _, t := range p.Tests {
+		it := in.test(t)
+		it.Cached = p.Cached
+		items = append(items, it)
+	}
+	return append(items, in.pkg(r, p))
+}
+
+// OpenItems are the items of what never ended, of packages as [Result.Close] returned them, for those who watch.
 func (r *Result) OpenItems(runID string, open []*Package, redact func(string) string) []store.Item {
 	in := itemizer{runID, redact}
 	var items []store.Item
@@ -63,7 +70,7 @@ func (in itemizer) clean(s string) string {
 }
 
 func (in itemizer) test(t *Test) store.Item {
-	it := store.Item{RunID: in.runID, Package: t.Package, Test: t.Name, Iteration: t.Iteration, Action: t.Action,
+	it := store.Item{RunID: in.runID, Package: t.Package, Test: in.clean(t.Name), Iteration: t.Iteration, Action: t.Action,
 		Elapsed: t.Elapsed, TestID: t.Attr(AttrTest), Reason: in.reason(t.Reason)}
 	if it.Action == ActionBench {
 		it.Action = ActionPass

@@ -11,6 +11,9 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/m3-go/m3/internal/proc"
+	"github.com/m3-go/m3/internal/shim"
 )
 
 // Config says how go test is run.
@@ -49,6 +52,7 @@ type Exit struct {
 type Process struct {
 	cfg    Config
 	cmd    *exec.Cmd
+	guard  *proc.Guard
 	out    [2]*os.File
 	read   sync.WaitGroup
 	exited chan struct{}
@@ -71,7 +75,8 @@ func (e *StartError) Error() string {
 // Unwrap returns the cause.
 func (e *StartError) Unwrap() error { return e.Err }
 
-// Start starts go test. The caller must call Wait.
+// Start starts go test. The caller must call Wait. When this process dies without a word, a reaper ends go test in its place, with the
+// same grace: see [proc.Guard].
 func Start(cfg *Config) (*Process, error) {
 	p := &Process{cfg: *cfg, exited: make(chan struct{})}
 	if p.cfg.Go == "" {
@@ -84,10 +89,33 @@ func Start(cfg *Config) (*Process, error) {
 	p.cmd.Dir, p.cmd.Env = cfg.Dir, cfg.Env
 	// A group of its own: the terminal's Ctrl-C then reaches m3 alone, and m3 passes it on to all of it, once.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := p.pipes(); err != nil {
+	if err := p.begin(); err != nil {
 		return nil, &StartError{p.cfg.Go, err}
 	}
 	return p, nil
+}
+
+// begin starts the command under guard.
+func (p *Process) begin() (err error) {
+	ctx := context.Background() // the reaper's own bounds hold
+	if p.guard, err = proc.NewGuard(ctx); err != nil {
+		return err
+	}
+	if err := p.pipes(); err != nil {
+		return err
+	}
+	err = p.guard.Watch(ctx, p.PID())
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.exited)
+	}()
+	if err != nil {
+		p.signal(syscall.SIGKILL)
+		<-p.exited
+		p.drain()
+		p.guard.Forget(p.PID())
+	}
+	return err
 }
 
 // pipes starts the command on pipes of our own, so that waiting for it never waits for who else holds them.
@@ -114,10 +142,6 @@ func (p *Process) pipes() error {
 	p.out = [2]*os.File{outR, errR}
 	p.read.Go(func() { _ = Scan(outR, p.event) }) // the only errors are those of a pipe that Wait closed
 	p.read.Go(func() { scanLines(errR, p.stderr) })
-	go func() {
-		p.err = p.cmd.Wait()
-		close(p.exited)
-	}()
 	return nil
 }
 
@@ -147,8 +171,8 @@ func scanLines(r io.Reader, fn func([]byte)) {
 	}
 }
 
-// Wait waits for the end, passing signals on. The first one goes to the whole group as SIGINT (SIGQUIT as itself), because the
-// go command then waits for its tests and tells how they ended, where SIGTERM would end it alone and leave them writing into a
+// Wait waits for the end, passing signals on. The first one goes to the whole group. The go command gets SIGINT for it (SIGQUIT as itself),
+// because it then waits for its tests and tells how they ended, where SIGTERM would end it alone and leave them writing into a
 // broken pipe. The test processes then have the grace; after it, or at a second signal, everything left is killed.
 // The end of ctx is a signal too.
 //
@@ -165,7 +189,7 @@ func (p *Process) Wait(ctx context.Context) Exit {
 		}
 		ex.Signal = sig
 		deadline = time.After(p.cfg.Grace)
-		p.signal(passed(sig))
+		p.pass(sig)
 	}
 	for running := true; running; {
 		select {
@@ -191,6 +215,12 @@ func (p *Process) finish(ex *Exit, deadline <-chan time.Time) {
 	if ex.Signal != nil || ex.GoSignal != "" {
 		p.sweep(ex, deadline)
 	}
+	p.guard.Forget(p.PID())
+	p.drain()
+}
+
+// drain waits for what was written to be read, and closes the pipes.
+func (p *Process) drain() {
 	drained := make(chan struct{})
 	go func() { p.read.Wait(); close(drained) }()
 	select {
@@ -264,11 +294,36 @@ func (p *Process) signal(sig syscall.Signal) error {
 	return syscall.Kill(-p.cmd.Process.Pid, sig)
 }
 
-func passed(sig os.Signal) syscall.Signal {
-	if sig == syscall.SIGQUIT {
-		return syscall.SIGQUIT
+// pass hands the first signal on: SIGTERM to all but the go command, SIGHUP as SIGINT.
+func (p *Process) pass(sig os.Signal) {
+	members, err := shim.Members(p.PID())
+	switch {
+	case sig == syscall.SIGQUIT:
+		p.signal(syscall.SIGQUIT)
+	case sig != syscall.SIGTERM || err != nil:
+		p.signal(syscall.SIGINT)
+	default:
+		_ = p.cmd.Process.Signal(syscall.SIGINT) // first, so that it starts nothing more
+		for _, m := range members {
+			if m.PID != p.PID() {
+				_ = m.Signal(syscall.SIGTERM) // one that has ended needs none
+			}
+		}
 	}
-	return syscall.SIGINT
+}
+
+// SignalName is what people call a signal that ends a run: interrupt (Ctrl-C), SIGTERM, SIGHUP, SIGQUIT.
+func SignalName(sig os.Signal) string {
+	switch sig {
+	case syscall.SIGTERM:
+		return "SIGTERM"
+	case syscall.SIGHUP:
+		return "SIGHUP"
+	case syscall.SIGQUIT:
+		return "SIGQUIT"
+	default:
+		return sig.String()
+	}
 }
 
 // PID is the go command's process id, and the id of the group.

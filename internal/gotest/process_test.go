@@ -130,8 +130,8 @@ func TestSignals(t *testing.T) {
 		want       want
 	}{
 		{"interrupt", "TestPlain", time.Minute, []os.Signal{syscall.SIGINT}, want{130, false, "signal: interrupt"}},
-		{"interrupt waits for the test", "TestFinalizes", time.Minute, []os.Signal{syscall.SIGINT}, want{130, false, "finalized"}},
-		{"terminate waits for the test", "TestFinalizes", time.Minute, []os.Signal{syscall.SIGTERM}, want{143, false, "finalized"}},
+		{"interrupt waits for the test", "TestFinalizes", time.Minute, []os.Signal{syscall.SIGINT}, want{130, false, "finalized after interrupt"}},
+		{"terminate waits for the test", "TestFinalizes", time.Minute, []os.Signal{syscall.SIGTERM}, want{143, false, "finalized after terminated"}},
 		{"quit dumps the stacks", "TestPlain", time.Minute, []os.Signal{syscall.SIGQUIT}, want{131, false, "SIGQUIT: quit"}},
 		{"second signal kills", "TestIgnores", time.Minute, []os.Signal{syscall.SIGINT, syscall.SIGINT}, want{130, true, ""}},
 		{"grace ends", "TestIgnores", 200 * time.Millisecond, []os.Signal{syscall.SIGINT}, want{130, true, ""}},

@@ -103,6 +103,9 @@ func (p *Package) reason() string {
 		}
 		return "every test passed, but the test process ended with a failure"
 	}
+	if u, _, ok := p.usage(); ok {
+		return u
+	}
 	if c := crashOf(p.Output.String()); c != "" {
 		return c
 	}
@@ -114,6 +117,78 @@ func (p *Package) reason() string {
 		}
 	}
 	return "the test process ended before its tests did (os.Exit, or a signal)"
+}
+
+// usageErrors begin the line with which package flag refuses the test binary's arguments.
+var usageErrors = []string{"flag provided but not defined: ", "flag needs an argument: ", "bad flag syntax: ", "invalid value ", "invalid boolean value "}
+
+// usage finds the test binary's refusal of its arguments, before any test ran, and the output up to it; its usage follows.
+func (p *Package) usage() (reason, until string, ok bool) {
+	out := p.Output.String()
+	at := strings.Index(out, "\nUsage of ")
+	if len(p.Tests) > 0 || at < 0 {
+		return "", "", false
+	}
+	until = out[:at+1]
+	for line := range strings.Lines(until) {
+		for _, begin := range usageErrors {
+			if strings.HasPrefix(line, begin) {
+				return oneLine(line), until, true
+			}
+		}
+	}
+	return "", "", false
+}
+
+// dropUsage leaves the list of every flag of a test binary out of what is kept.
+func (p *Package) dropUsage() {
+	if _, until, ok := p.usage(); ok {
+		p.Output.clear()
+		p.Output.add(until)
+	}
+}
+
+// takeForeign takes the panic of -timeout, or the signal that ended the process, out of the output of a test that had ended before it: go test
+// takes it for the words of whoever spoke last. Empty when there is none. Another panic may be the test's own: it is told after its end.
+func (t *Test) takeForeign() string {
+	out := t.Output.String()
+	ended, dump := -1, -1
+	for i := 0; i < len(out); {
+		line := out[i:]
+		if n := strings.IndexByte(line, '\n'); n >= 0 {
+			line = line[:n+1]
+		}
+		switch {
+		case isEnd(line, t.Name):
+			ended = i
+		case ended < 0:
+		case strings.HasPrefix(line, "panic: test timed out after ") && hasTrace(strings.Split(out[i:], "\n")), strings.HasPrefix(line, "signal: "):
+			dump = i
+		case strings.HasPrefix(line, "panic: "):
+			return ""
+		}
+		if dump >= 0 {
+			break
+		}
+		i += len(line)
+	}
+	if dump < 0 {
+		return ""
+	}
+	t.Output.clear()
+	t.Output.add(out[:dump])
+	return out[dump:]
+}
+
+// isEnd reports whether the line is go test's about the end of the test.
+func isEnd(line, test string) bool {
+	line = strings.TrimLeft(line, " ")
+	for _, p := range []string{"--- PASS: ", "--- FAIL: ", "--- SKIP: "} {
+		if rest, ok := strings.CutPrefix(line, p); ok {
+			return strings.HasPrefix(rest, test+" (")
+		}
+	}
+	return false
 }
 
 func (p *Package) anyFailed() bool {

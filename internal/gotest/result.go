@@ -30,6 +30,7 @@ type Test struct {
 	// Reason says in one line why it failed, was skipped, or never ended.
 	Reason string
 
+	began  time.Time
 	heldOK string // the last output, when it is like go's "ok" line: see Package.endSilently
 }
 
@@ -72,9 +73,11 @@ type Package struct {
 	Reason      string
 
 	latest  map[string]*Test
+	began   time.Time
 	ended   bool // its tests said PASS or FAIL, so it did not die under them
 	endedAt time.Time
-	told    bool // by Lingering
+	dump    string // what the end of the process printed, found in the words of a test that had ended
+	told    bool   // by Lingering
 	silent  bool
 }
 
@@ -89,6 +92,7 @@ type Result struct {
 	Plain Output
 
 	byPath map[string]*Package
+	last   time.Time // of the events
 }
 
 // Change is what an event ended: at most one test and one package.
@@ -106,11 +110,17 @@ func (r *Result) Add(ev *Event) Change {
 	case ev.Plain:
 		r.Plain.add(ev.Output)
 		return Change{}
-	case ev.ImportPath != "":
+	case ev.building():
 		r.addBuild(ev)
 		return Change{}
 	}
+	if ev.Time.After(r.last) {
+		r.last = ev.Time
+	}
 	p := r.pkg(ev.Package)
+	if p.began.IsZero() {
+		p.began = ev.Time
+	}
 	if ev.Test == "" {
 		return p.add(ev)
 	}
@@ -123,7 +133,7 @@ func (r *Result) Close(reason string) []*Package {
 	var open []*Package
 	for _, p := range r.Packages {
 		if p.Action == "" {
-			p.cut(reason)
+			p.cut(reason, r.last)
 			open = append(open, p)
 		}
 	}
@@ -224,25 +234,52 @@ func (p *Package) end(ev *Event) Change {
 		}
 		ch.Cut = append(ch.Cut, t)
 	}
+	p.giveDump(ch.Cut)
 	if p.Action != ActionPass {
 		p.Reason = p.reason()
+		p.dropUsage()
 	}
 	for _, t := range ch.Cut {
 		if t.Action == "" {
-			t.Reason = cutReason(t, p)
+			t.cut(p, ev.Time)
 		}
 	}
 	return ch
 }
 
-// cut closes a package whose end never came.
-func (p *Package) cut(reason string) {
-	p.Reason = reason
-	for _, t := range p.Tests {
-		if t.Action == "" {
-			t.Reason = cutReason(t, p)
+// giveDump puts what the end of the process printed where it belongs: to the last of the tests that -timeout says were running, else to the package.
+func (p *Package) giveDump(running []*Test) {
+	to := &p.Output
+	for _, t := range running {
+		if strings.Contains(p.dump, "\t\t"+t.Name+" (") {
+			to = &t.Output
 		}
 	}
+	to.add(p.dump)
+	p.dump = ""
+}
+
+// cut closes a package whose end never came: at is the last that was heard.
+func (p *Package) cut(reason string, at time.Time) {
+	p.Reason, p.Elapsed = reason, since(p.began, at)
+	for _, t := range p.Tests {
+		if t.Action == "" {
+			t.cut(p, at)
+		}
+	}
+}
+
+// cut says why a test never ended, and how long it ran.
+func (t *Test) cut(p *Package, at time.Time) {
+	t.Reason, t.Elapsed = cutReason(t, p), since(t.began, at)
+}
+
+// since is how long something went on; 0 when that is not known.
+func since(began, at time.Time) time.Duration {
+	if began.IsZero() || at.Before(began) {
+		return 0
+	}
+	return at.Sub(began)
 }
 
 // endSilently takes the pass that go test (1.26, golang/go#29062) gives to a test when its process leaves with code 0 in the
@@ -254,7 +291,7 @@ func (p *Package) endSilently(ev *Event) Change {
 	ch := Change{Package: p}
 	for _, t := range p.Tests {
 		if t.Action == "" {
-			t.Reason = cutReason(t, p)
+			t.cut(p, ev.Time)
 			ch.Cut = append(ch.Cut, t)
 		}
 	}
@@ -263,12 +300,12 @@ func (p *Package) endSilently(ev *Event) Change {
 
 func (p *Package) addTest(ev *Event) Change {
 	if ev.Action == ActionRun {
-		t := p.begin(ev.Test)
+		t := p.begin(ev.Test, ev.Time)
 		return Change{Began: t}
 	}
 	t := p.latest[ev.Test]
 	if t == nil {
-		t = p.begin(ev.Test)
+		t = p.begin(ev.Test, ev.Time)
 	}
 	switch ev.Action {
 	case ActionOutput:
@@ -280,6 +317,9 @@ func (p *Package) addTest(ev *Event) Change {
 	case ActionPass, ActionFail, ActionSkip, ActionBench:
 		if ev.Action == ActionPass && t.heldOK != "" {
 			return p.endSilently(ev)
+		}
+		if dump := t.takeForeign(); dump != "" {
+			p.dump = dump
 		}
 		t.end(ev)
 		if t.Action == ActionFail && t.Reason == "" && p.failedUnder(t) {
@@ -312,8 +352,8 @@ func (p *Package) failedUnder(t *Test) bool {
 	return false
 }
 
-func (p *Package) begin(name string) *Test {
-	t := &Test{Package: p.Path, Name: name, Iteration: 1}
+func (p *Package) begin(name string, at time.Time) *Test {
+	t := &Test{Package: p.Path, Name: name, Iteration: 1, began: at}
 	if before := p.latest[name]; before != nil {
 		t.Iteration = before.Iteration + 1
 	}

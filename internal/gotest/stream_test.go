@@ -124,6 +124,15 @@ func describe(t *testing.T, stream []byte) string {
 		fmt.Fprintf(&b, "open %s %s #%d %q reason=%q\n", it.Package, it.Test, it.Iteration, it.Action, it.Reason)
 	}
 	for _, p := range r.Packages {
+		records := r.Records("run", p, nil)
+		if last := records[len(records)-1]; len(records) != len(p.Tests)+1 || last.Test != "" || last.Action != p.Action {
+			t.Errorf("the records of %s are %+v", p.Path, records)
+		}
+		for _, it := range records {
+			if it.Cached {
+				fmt.Fprintf(&b, "record %s %s #%d %q cached\n", it.Package, it.Test, it.Iteration, it.Action)
+			}
+		}
 		fmt.Fprintf(&b, "package %s %s build=%q\n", p.Path, p.Action, p.FailedBuild)
 		for _, ts := range p.Tests {
 			fmt.Fprintf(&b, "  %s #%d %s executions=%v artifacts=%d suite=%q\n", ts.Name, ts.Iteration, ts.Action, ts.Executions(),

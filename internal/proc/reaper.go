@@ -31,10 +31,10 @@ const (
 // reaper is this process's side of the reaper. The zero value has not been started.
 type reaper struct {
 	mu     sync.Mutex
-	id     string // of the marks; set with the first start
-	n      int    // marks given
-	self   uint64 // when this process began
-	groups map[int]uint64
+	id     string            // of the marks; set with the first start
+	n      int               // marks given
+	self   uint64            // when this process began
+	groups map[int]shim.Note // what the reaper was told and has not been told to forget
 	starts int
 	exe    string // the executable; empty means this one
 
@@ -60,10 +60,14 @@ func (r *reaper) open() (shim.Mark, error) {
 // watch hands a process group to the reaper. The first call also waits until the reaper is up: it started along with the
 // process, so that costs next to nothing.
 func (r *reaper) watch(ctx context.Context, group int, start uint64) error {
+	return r.tell(ctx, shim.Note{Verb: shim.NoteGroup, Group: group, Start: start})
+}
+
+func (r *reaper) tell(ctx context.Context, n shim.Note) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.groups[group] = start
-	if err := r.note(shim.Note{Verb: shim.NoteGroup, Group: group, Start: start}); err != nil {
+	r.groups[n.Group] = n
+	if err := r.note(n); err != nil {
 		return err
 	}
 	return r.await(ctx)
@@ -111,8 +115,8 @@ func (r *reaper) start() error {
 		return because(err, "m3's reaper, this executable started again, cannot be started: %v", err)
 	}
 	err := r.write(shim.Note{Verb: shim.NoteMark, Mark: r.id, Start: r.self})
-	for group, start := range r.groups {
-		err = errors.Join(err, r.write(shim.Note{Verb: shim.NoteGroup, Group: group, Start: start}))
+	for _, n := range r.groups {
+		err = errors.Join(err, r.write(n))
 	}
 	if err != nil {
 		return because(err, "m3's reaper, this executable started again, ended at once (%v)", r.bury())
@@ -124,7 +128,7 @@ func (r *reaper) identify() {
 	var id [8]byte
 	rand.Read(id[:]) // never fails
 	r.id = hex.EncodeToString(id[:])
-	r.groups = make(map[int]uint64)
+	r.groups = make(map[int]shim.Note)
 	if me, ok := shim.Find(os.Getpid()); ok {
 		r.self = me.Start
 	}

@@ -182,10 +182,23 @@ func (b *builder) tests() error {
 	}
 	for i := range recorded {
 		if !ix.taken[recorded[i].ID] {
-			b.f.Tests = append(b.f.Tests, b.recorded(&recorded[i]))
+			b.add(&recorded[i])
 		}
 	}
 	return nil
+}
+
+// add takes an attempt that go test did not tell of. Of a test that it told of, it is a fuzz worker's, which are as many as there were inputs, or
+// one of a clean-up: they belong to that test.
+func (b *builder) add(t *store.Test) {
+	for i := len(b.f.Tests) - 1; i >= 0; i-- {
+		if rec := &b.f.Tests[i]; rec.told && rec.Package == t.Package && rec.Name == t.Name {
+			rec.Executions = append(rec.Executions, b.executionsOf(t.ID)...)
+			rec.Messages = append(rec.Messages, t.Reasons...)
+			return
+		}
+	}
+	b.f.Tests = append(b.f.Tests, b.recorded(t))
 }
 
 type testIndex struct {
@@ -219,12 +232,15 @@ func (ix *testIndex) take(it *store.Item) *store.Test {
 }
 
 func (b *builder) test(it *store.Item, t *store.Test) TestRecord {
-	rec := TestRecord{Package: it.Package, Name: it.Test, Iteration: it.Iteration, Outcome: b.outcome(it.Action),
+	rec := TestRecord{told: true, Package: it.Package, Name: it.Test, Iteration: it.Iteration, Outcome: b.outcome(it.Action),
 		ElapsedSeconds: it.Elapsed.Seconds(), TestID: it.TestID, Reason: it.Reason, Output: it.Output, Cached: it.Cached}
 	if t != nil {
 		rec.TestID, rec.Suite, rec.Messages = t.ID, t.Suite, t.Reasons
 		if line := loggedFirst(it, t.Reasons); line != "" {
 			rec.Reason = line
+		}
+		if rec.Outcome == store.TestInterrupted && t.Status == store.TestFailed {
+			rec.Outcome, rec.Reason = store.TestFailed, failedOpen(it, t.Reasons)
 		}
 	}
 	rec.Executions = b.executionsOf(rec.TestID)
@@ -240,13 +256,32 @@ func loggedFirst(it *store.Item, reasons []string) string {
 	if it.Action != "fail" || len(reasons) == 0 || !logged.MatchString(it.Reason) {
 		return ""
 	}
-	first := firstLine(reasons[0])
+	return loggedLine(it, reasons[0])
+}
+
+// loggedLine is where the test logged a message of m3's; empty when it did not.
+func loggedLine(it *store.Item, message string) string {
+	first := firstLine(message)
 	for line := range strings.Lines(it.Output) {
 		if logged.MatchString(line) && strings.Contains(line, first) {
 			return strings.TrimSpace(line)
 		}
 	}
 	return ""
+}
+
+// failedOpen is why a test failed that had not ended when the run was stopped: what m3 found wrong, else the last that the test logged.
+func failedOpen(it *store.Item, reasons []string) string {
+	if len(reasons) > 0 {
+		return cmp.Or(loggedLine(it, reasons[0]), firstLine(reasons[0]))
+	}
+	reason := it.Reason
+	for line := range strings.Lines(it.Output) {
+		if logged.MatchString(line) {
+			reason = strings.TrimSpace(line)
+		}
+	}
+	return reason
 }
 
 func (b *builder) recorded(t *store.Test) TestRecord {

@@ -48,6 +48,8 @@ type TestRecord struct {
 	Messages []string `json:"messages,omitempty"`
 	Output   string   `json:"output,omitempty"` // of what failed
 	Cached   bool     `json:"cached,omitempty"` // replayed by go test from an earlier run
+
+	told bool // by go test
 }
 
 // PackageRecord is one package as go test reported it.

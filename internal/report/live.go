@@ -32,6 +32,7 @@ type Live struct {
 	n       struct{ passed, failed, skipped int }
 	any     bool // something has ended
 	shown   bool // a progress line stands
+	stopped bool
 }
 
 // NewLive returns a Live that writes to w.
@@ -84,6 +85,13 @@ func (l *Live) Text(s string) {
 	l.print(s)
 }
 
+// Stopped says that the run is being ended from outside: what never ends from now on has not failed by itself.
+func (l *Live) Stopped() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stopped = true
+}
+
 // Tick brings the progress line up to date.
 func (l *Live) Tick() {
 	l.mu.Lock()
@@ -113,9 +121,11 @@ func (l *Live) testLine(it *store.Item) string {
 	case it.Action == "skip":
 		l.n.skipped++
 		return st.paint(yellow, "SKIP") + " " + name + st.paint(dim, tail) + reasonTail(it.Reason)
+	case it.Action == "" && l.stopped:
+		return st.paint(yellow, "STOP") + " " + name + st.paint(dim, tail)
 	case it.Action == "":
 		l.n.failed++
-		return st.paint(red, "FAIL") + " " + name + reasonTail(it.Reason)
+		return st.paint(red, "FAIL") + " " + name + st.paint(dim, tail) + reasonTail(it.Reason)
 	default:
 		l.n.failed++
 		return st.paint(red, "FAIL") + " " + name + st.paint(dim, tail)
@@ -136,6 +146,8 @@ func (l *Live) packageLine(it *store.Item) string {
 	case it.Action == "build-fail":
 		l.n.failed++
 		return st.paint(red, "FAIL") + " " + pkg + reasonTail(it.Reason)
+	case l.stopped:
+		return st.paint(yellow, "STOP") + " " + pkg + tail + reasonTail(it.Reason)
 	default:
 		return st.paint(red, "FAIL") + " " + pkg + tail + reasonTail(it.Reason)
 	}

@@ -105,15 +105,23 @@ func (f *Failure) why() string {
 	return f.Reason
 }
 
-// output prints what a failed test printed, without the first line when that is the reason. It returns what it printed.
+// output prints what a failed test printed, without the line that is the reason: what belongs to that comes first. It returns what it
+// printed.
 func (p *printer) output(f *Failure, why string) string {
-	out := strings.TrimLeft(f.Output, "\n")
-	if first, rest, _ := strings.Cut(out, "\n"); strings.TrimSpace(first) == why {
-		out = rest
+	lines := strings.Split(strings.TrimLeft(f.Output, "\n"), "\n")
+	if i := slices.IndexFunc(lines, func(l string) bool { return strings.TrimSpace(l) == why }); i >= 0 {
+		end := i + 1
+		for end < len(lines) && indentation(lines[end]) > indentation(lines[i]) {
+			end++
+		}
+		lines = slices.Concat(lines[i+1:end], lines[:i], lines[end:])
 	}
+	out := strings.Join(lines, "\n")
 	p.block(out)
 	return out
 }
+
+func indentation(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
 
 // words is a text whose lines were indented or not.
 func words(s string) string { return strings.Join(strings.Fields(s), " ") }
@@ -318,6 +326,9 @@ func (p *printer) verdict() {
 	line := fmt.Sprintf("%s  %d of %s passed", word, passed, count(s.Tests, "test"))
 	if failed > 0 {
 		line += fmt.Sprintf(", %d failed", failed)
+	}
+	if n := s.TestOutcomeCounts[store.TestInterrupted]; n > 0 {
+		line += fmt.Sprintf(", %d interrupted", n)
 	}
 	for _, k := range []struct{ kind, noun, what string }{{"build", "package", "not built"}, {"package", "package", "failed apart from its tests"}} {
 		if n := p.kinds(k.kind); n > 0 {

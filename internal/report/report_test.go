@@ -265,6 +265,65 @@ func TestInterruptedRun(t *testing.T) {
 	}
 }
 
+// What had failed when the run was stopped has failed, and is told with its trace.
+func TestInterruptedFailure(t *testing.T) {
+	t.Parallel()
+	st := memory.New(nil)
+	r := run(store.RunInterrupted, 143)
+	r.Detail = trace.JSON(`{"signal":"SIGTERM"}`)
+	filled(t, st, r,
+		&store.Test{ID: "t1", RunID: runID, Package: "p", Name: "TestOpen", Iteration: 1, Status: store.TestFailed, Reasons: []string{"expect: no\nmore"}},
+		&store.Test{ID: "t2", RunID: runID, Package: "p", Name: "TestLogs", Iteration: 1, Status: store.TestFailed},
+		&store.Test{ID: "t3", RunID: runID, Package: "p", Name: "TestHangs", Iteration: 1, Status: store.TestRunning},
+		&store.Execution{ID: "e1", RunID: runID, TestID: "t1", Kind: "direct"},
+		&store.Item{RunID: runID, Package: "p", Test: "TestOpen", Iteration: 1, TestID: "t1", Output: "first\n    x_test.go:3: expect: no\n        more\nlast\n", Reason: "never ended"},
+		&store.Item{RunID: runID, Package: "p", Test: "TestLogs", Iteration: 1, TestID: "t2", Output: "    x_test.go:4: own\n", Reason: "never ended"},
+		&store.Item{RunID: runID, Package: "p", Test: "TestHangs", Iteration: 1, TestID: "t3", Output: "    x_test.go:5: a remark\n", Reason: "never ended"},
+		&store.Item{RunID: runID, Package: "p", Iteration: 1, Action: "fail", Reason: "signal: terminated"})
+	f, err := report.Build(t.Context(), st, runID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := f.Summary.TestOutcomeCounts; c[store.TestFailed] != 2 || c[store.TestInterrupted] != 1 || len(f.Failures) != 2 {
+		t.Errorf("counts %v, failures %+v", c, f.Failures)
+	}
+	var b bytes.Buffer
+	if err := report.Print(&b, f, &report.PrintConfig{Stopped: "SIGTERM"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"FAIL p.TestOpen (0.00s)\n  x_test.go:3: expect: no\n        more\n    first\n    last\n  trace: m3 show e1\n",
+		"FAIL p.TestLogs (0.00s)\n  x_test.go:4: own\n", "stopped by SIGTERM", "2 failed, 1 interrupted",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+}
+
+// Attempts of fuzz workers belong to the fuzz test that go test told of: they are not tests of their own.
+func TestFuzzWorkers(t *testing.T) {
+	t.Parallel()
+	st := memory.New(nil)
+	recs := []store.Record{run(store.RunFinished, 1),
+		&store.Item{RunID: runID, Package: "p", Test: "FuzzX", Iteration: 1, Action: "fail"},
+		&store.Item{RunID: runID, Package: "p", Iteration: 1, Action: "fail"},
+		&store.Test{ID: "other", RunID: runID, Package: "q", Name: "FuzzX", Iteration: 1, Status: store.TestPassed}}
+	for i := range 3 {
+		id := fmt.Sprint("t", i)
+		recs = append(recs, &store.Test{ID: id, RunID: runID, Package: "p", Name: "FuzzX", Iteration: i + 1, Status: store.TestFailed, Reasons: []string{"of " + id}},
+			&store.Execution{ID: trace.ExecutionID("e" + id), RunID: runID, TestID: id, Kind: "direct"})
+	}
+	filled(t, st, recs...)
+	f, err := report.Build(t.Context(), st, runID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(f.Tests) != 2 || len(f.Tests[0].Executions) != 3 || len(f.Tests[0].Messages) != 3 || f.Tests[1].Package != "q" {
+		t.Errorf("tests %+v", f.Tests)
+	}
+}
+
 func TestSkippedOnly(t *testing.T) {
 	t.Parallel()
 	item := func(name, action string) *store.Item {

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -24,6 +26,9 @@ const (
 	termGrace = 500 * time.Millisecond
 	killGrace = time.Second
 	look      = 20 * time.Millisecond // between two looks at the process table
+
+	// guardGrace is what a guarded group has after SIGINT: test processes take up to five seconds to store the ends of their executions.
+	guardGrace = 7 * time.Second
 )
 
 // Reap is the reaper: it reads what the test process started from a pipe, a [Note] a line, and when the pipe ends, because
@@ -32,17 +37,23 @@ func Reap(pipe io.Reader, ready io.WriteCloser) int {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	io.WriteString(ready, Ready)
 	ready.Close()
-	tree := &Tree{Groups: make(map[int]uint64)}
-	listen(pipe, tree)
-	if tree.Mark.ID == "" {
+	w := &watched{tree: Tree{Groups: make(map[int]uint64)}, guarded: Tree{Groups: make(map[int]uint64)}}
+	w.listen(pipe)
+	if w.tree.Mark.ID == "" {
 		return 0 // the test process went before it had said a word
 	}
-	tree.finish()
+	var guarded sync.WaitGroup
+	guarded.Go(w.guarded.finishGently)
+	w.tree.finish()
+	guarded.Wait()
 	return 0
 }
 
+// watched is what the reaper is to end. The guarded tree has nothing but groups.
+type watched struct{ tree, guarded Tree }
+
 // listen applies the notes until the pipe ends. A torn last line is not one.
-func listen(pipe io.Reader, tree *Tree) {
+func (w *watched) listen(pipe io.Reader) {
 	r := bufio.NewReader(pipe)
 	for {
 		line, err := r.ReadString('\n')
@@ -50,7 +61,7 @@ func listen(pipe io.Reader, tree *Tree) {
 			return
 		}
 		if n, err := ParseNote(line); err == nil {
-			n.apply(tree)
+			n.apply(w)
 		}
 	}
 }
@@ -82,6 +93,28 @@ func (t *Tree) wait(grace time.Duration, sig syscall.Signal) bool {
 	}
 }
 
+// finishGently ends the groups as Ctrl-C would: one SIGINT, guardGrace, then KILL. Only the groups: who left them was let go, and what
+// test processes of m3 have started is ended by those, or by their reapers.
+func (t *Tree) finishGently() {
+	for pgid := range t.Groups {
+		if living, err := t.members(); err != nil || slices.ContainsFunc(living, func(p Proc) bool { return p.Group == pgid }) {
+			syscall.Kill(-pgid, syscall.SIGINT)
+		}
+	}
+	for end := time.Now().Add(guardGrace + killGrace); time.Now().Before(end); time.Sleep(look) {
+		living, err := t.members()
+		switch {
+		case err == nil && len(living) == 0:
+			return
+		case time.Until(end) > killGrace:
+		case err != nil:
+			t.blind(syscall.SIGKILL)
+		default:
+			t.Signal(living, syscall.SIGKILL)
+		}
+	}
+}
+
 // blind signals the groups unseen, where there is no process table to look at.
 func (t *Tree) blind(sig syscall.Signal) {
 	for group := range t.Groups {
@@ -91,16 +124,17 @@ func (t *Tree) blind(sig syscall.Signal) {
 
 // Note is one line that a test process writes to its reaper.
 type Note struct {
-	Verb  string // mark, group, forget
+	Verb  string // mark, group, guard, forget
 	Mark  string // mark: the id of the test process's marks
-	Group int    // group, forget: a process group
-	Start uint64 // mark: the Start of the test process; group: that of the group's leader; 0 when not known
+	Group int    // group, guard, forget: a process group
+	Start uint64 // mark: the Start of the test process; group, guard: that of the group's leader; 0 when not known
 }
 
 // The verbs of a [Note].
 const (
 	NoteMark   = "mark"
 	NoteGroup  = "group"
+	NoteGuard  = "guard" // a group that is ended gently: SIGINT, 7 s, KILL
 	NoteForget = "forget"
 )
 
@@ -109,7 +143,7 @@ func (n Note) String() string {
 	switch n.Verb {
 	case NoteMark:
 		return fmt.Sprintf("%s %s %d\n", n.Verb, n.Mark, n.Start)
-	case NoteGroup:
+	case NoteGroup, NoteGuard:
 		return fmt.Sprintf("%s %d %d\n", n.Verb, n.Group, n.Start)
 	default:
 		return fmt.Sprintf("%s %d\n", n.Verb, n.Group)
@@ -128,7 +162,7 @@ func ParseNote(line string) (Note, error) {
 	case n.Verb == NoteMark && len(f) == 3:
 		n.Mark = f[1]
 		ok = number(f[2], &n.Start)
-	case n.Verb == NoteGroup && len(f) == 3:
+	case (n.Verb == NoteGroup || n.Verb == NoteGuard) && len(f) == 3:
 		ok = group(f[1], &n.Group) && number(f[2], &n.Start)
 	case n.Verb == NoteForget && len(f) == 2:
 		ok = group(f[1], &n.Group)
@@ -151,13 +185,16 @@ func group(s string, to *int) (ok bool) {
 	return err == nil && n > 1
 }
 
-func (n Note) apply(t *Tree) {
+func (n Note) apply(w *watched) {
 	switch n.Verb {
 	case NoteMark:
-		t.Mark.ID, t.Since = n.Mark, n.Start
+		w.tree.Mark.ID, w.tree.Since = n.Mark, n.Start
 	case NoteGroup:
-		t.Groups[n.Group] = n.Start
+		w.tree.Groups[n.Group] = n.Start
+	case NoteGuard:
+		w.guarded.Groups[n.Group] = n.Start
 	case NoteForget:
-		delete(t.Groups, n.Group)
+		delete(w.tree.Groups, n.Group)
+		delete(w.guarded.Groups, n.Group)
 	}
 }

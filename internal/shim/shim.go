@@ -6,6 +6,8 @@
 //	     └── pipe: mark, group 4711, forget 4711 …──────┘   when the pipe ends, the test process is gone,
 //	                                                        and so is everything it left, within 3 s
 //
+// m3 test has a reaper, too: it guards the process group of go test, which gets SIGINT and 7 s before it is killed.
+//
 // It is a leaf: only the standard library, so that the hook is initialized early and costs nothing where it is not wanted.
 // The package also holds what the reaper and internal/proc share: the process table, the marks, and the tree of what a
 // process may leave behind.

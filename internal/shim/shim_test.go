@@ -68,6 +68,7 @@ func TestNotes(t *testing.T) {
 	for _, n := range []Note{
 		{Verb: NoteMark, Mark: "beef", Start: 12},
 		{Verb: NoteGroup, Group: 4711, Start: 99},
+		{Verb: NoteGuard, Group: 4712, Start: 100},
 		{Verb: NoteForget, Group: 4711},
 	} {
 		if got, err := ParseNote(n.String()); err != nil || got != n {

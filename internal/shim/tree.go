@@ -44,6 +44,22 @@ func (t *Tree) Living() ([]Proc, error) {
 	return mine, nil
 }
 
+// Members returns the living processes of a process group.
+func Members(pgid int) ([]Proc, error) {
+	t := Tree{Groups: map[int]uint64{pgid: 0}}
+	return t.members()
+}
+
+// members returns what lives in the groups, and nothing else of the tree.
+func (t *Tree) members() ([]Proc, error) {
+	all, err := table(0)
+	if err != nil {
+		return nil, err
+	}
+	leaders := t.leaders(all)
+	return slices.DeleteFunc(all, func(p Proc) bool { return !t.inGroup(p, leaders) }), nil
+}
+
 // leaders returns the Start of the leader of each group that has one.
 func (t *Tree) leaders(all []Proc) map[int]uint64 {
 	found := make(map[int]uint64, len(t.Groups))
