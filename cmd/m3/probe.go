@@ -5,9 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -49,7 +46,7 @@ severity error fired or the server did not survive, and 0 otherwise.`,
 			return c.probe(cmd.Context(), &f, args)
 		},
 	}
-	f.register(cmd)
+	f.register(c, cmd)
 	fs := cmd.Flags()
 	fs.StringArrayVar(&f.only, "only", nil, "run only this probe (repeatable)")
 	fs.BoolVar(&f.callTools, "call-tools", false, "also call tools that are not annotated readOnlyHint, with valid arguments")
@@ -65,11 +62,11 @@ func (c *cli) probe(ctx context.Context, f *probeFlags, args []string) error {
 		return c.listProbes(f.json)
 	}
 	d := &direct{c: c, f: &f.directFlags, answer: answer{Findings: []trace.Finding{}}}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := untilSignal(ctx)
 	defer stop()
 	err := d.probe(ctx, f, args)
 	if ctx.Err() != nil && err != nil {
-		err = errInterrupted
+		err = endedBy(ctx)
 	}
 	d.answer.ExecutionID = nil // there are many: the report has them
 	return d.print(err)
@@ -83,7 +80,7 @@ func (d *direct) probe(ctx context.Context, f *probeFlags, args []string) (err e
 	if err != nil {
 		return err
 	}
-	if err := d.open(); err != nil {
+	if err := d.open(ctx); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.close()) }()
