@@ -1,5 +1,7 @@
 package m3_test
 
+//lint:file-ignore SA1019 sampling is deprecated in the newest protocol only, and the wild cases play older ones.
+
 import (
 	"context"
 	"encoding/json"
