@@ -43,7 +43,9 @@ func serve(base string) {
 		},
 	}
 	_ = s.Serve()
-	select {}
+	for { // not select {}: the runtime ends a program in which nothing can happen any more
+		time.Sleep(time.Hour)
+	}
 }
 
 // open makes one call that is answered and one that is pending.
