@@ -20,7 +20,6 @@ func chatty() *peer {
 // A callback may close the client, call another tool, be slow or panic: the answer is read all the same, nobody waits for ever, and the server is not blamed.
 func TestCallbacks(t *testing.T) {
 	t.Parallel()
-	var client *m3.Client
 	for _, tc := range []struct {
 		name  string
 		log   func(t *testing.T, c *m3.Client)
@@ -38,6 +37,7 @@ func TestCallbacks(t *testing.T) {
 		{"panics", func(*testing.T, *m3.Client) { panic("in the callback") }, "", "callback panicked: in the callback"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
+			var client *m3.Client
 			seen := make(chan struct{}, 1)
 			kit := newKit(t, m3.Config{})
 			opts := old()
