@@ -27,7 +27,7 @@ var ErrEvidenceUnavailable = errors.New("store: raw evidence unavailable")
 // IntegrityError is returned when evidence is there but is not what the reference, or the store's own digest, says.
 type IntegrityError struct {
 	Ref   trace.EvidenceRef
-	Field string // sha256, size_bytes, media_type
+	Field string // sha256, size_bytes
 	Want  string
 	Got   string
 }

@@ -250,10 +250,14 @@ func TestSDKInputRequired(t *testing.T) {
 func TestSDKReadResource(t *testing.T) {
 	t.Parallel()
 	forEachSDK(t, func(t *testing.T, r *rig, name, _ string, _ chan struct{}, cfg *Config) {
-		if name == "stateless" {
-			t.Skip("go-sdk v1.8.0 does not decode a base64 Mcp-Name, which the specification requires: see mcp/foundation.md")
-		}
 		resp, err := r.connect(cfg).Do(t.Context(), &Op{Method: "resources/read", Params: &Target{URI: "test://r/ü"}})
+		if name == "stateless" {
+			// go-sdk v1.8.0 does not decode a base64 Mcp-Name, which the specification requires: it takes the two for different.
+			if err != nil || resp.Error == nil || string(resp.Error.Code) != "-32020" {
+				t.Errorf("go-sdk answers a base64 Mcp-Name with %+v, %v; if it decodes it by now, this exception can go", resp, err)
+			}
+			return
+		}
 		if err != nil || resp.Error != nil || !strings.Contains(resp.Result.String(), "content") {
 			t.Errorf("%+v, %v", resp, err)
 		}

@@ -17,7 +17,7 @@ const schemaDir = "../../../shared/mcp/schema"
 func readSchema(t *testing.T, version string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(schemaDir, version+".json"))
-	if os.IsNotExist(err) {
+	if os.IsNotExist(err) && os.Getenv("M3_REQUIRE_SHARED") != "1" {
 		t.Skip("the official schemas are not beside this repository: " + schemaDir)
 	}
 	if err != nil {
