@@ -39,6 +39,7 @@ var rooms = [][]string{
 	{""}, // the root package, m3
 	{"gosdk"},
 	{"expect"},
+	{"internal/catalog"},
 	{"m3test"},
 	{"internal/report"},
 	{"internal/gotest"},

@@ -110,6 +110,6 @@ func (c *cli) root() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &hintError{err: err, hint: cmd.CommandPath() + " --help lists the flags"}
 	})
-	root.AddCommand(c.testCommand(), c.inspectCommand(), c.callCommand(), c.probeCommand(), c.showCommand(), c.versionCommand())
+	root.AddCommand(c.testCommand(), c.inspectCommand(), c.callCommand(), c.probeCommand(), c.lockCommand(), c.showCommand(), c.versionCommand())
 	return root
 }
