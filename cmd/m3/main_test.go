@@ -149,6 +149,6 @@ func TestScripts(t *testing.T) {
 			e.Setenv(conformance.EnvLog, os.Getenv(conformance.EnvLog))
 			return recordedModule(root, filepath.Join(e.WorkDir, "recorded"))
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"json": jsonCommand, "latest": latestCommand, "show": showCommand},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"json": jsonCommand, "latest": latestCommand, "show": showCommand, "jsonl": jsonlCommand, "commands": commandsCommand},
 	})
 }

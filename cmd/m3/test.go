@@ -18,6 +18,8 @@ type testFlags struct {
 	envFile   string
 	suite     string
 	suiteSet  bool
+	junit     string
+	json      bool
 }
 
 func (c *cli) testCommand() *cobra.Command {
@@ -46,6 +48,8 @@ The exit code is go test's; 2 means that m3 could not do its part, 130 Ctrl-C,
 	cmd.Flags().Var(&f.resultsDB, "results-db", "database to record into (default .m3/executions.sqlite of the project)")
 	cmd.Flags().StringVar(&f.envFile, "env-file", "", "file of NAME=VALUE lines for the tests; what the environment has wins")
 	cmd.Flags().StringVar(&f.suite, "suite", "", "run only the tests of this suite")
+	cmd.Flags().StringVar(&f.junit, "junit", "", "file to write the run to as JUnit XML")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print the results as JSON lines instead of text")
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if !strings.HasPrefix(err.Error(), "unknown ") {
 			return &hintError{err: err, hint: cmd.CommandPath() + " --help lists the flags"}
@@ -85,7 +89,8 @@ func (c *cli) test(ctx context.Context, f *testFlags, before, after []string) er
 		return err
 	}
 	defer st.Close()
-	r := &testRun{c: c, args: args, env: env, suite: suite, proj: proj, db: db, st: st, show: showCommandLine(f.resultsDB)}
+	r := &testRun{c: c, args: args, env: env, suite: suite, proj: proj, db: db, st: st, show: showCommandLine(f.resultsDB),
+		junit: c.path(f.junit), json: f.json}
 	return r.run(ctx)
 }
 

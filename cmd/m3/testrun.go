@@ -44,11 +44,15 @@ type testRun struct {
 	db    string
 	st    *sqlite.Store
 	show  string // the command that opens a trace
+	junit string // where JUnit XML goes; empty: nowhere
+	json  bool   // results are JSON lines
 
 	id       string
 	started  time.Time
 	redactor *evidence.Redactor
-	live     *report.Live
+	live     progress
+	stream   *report.Stream // with json; it is live, too
+	actions  *actions       // in GitHub Actions, else nil
 	style    report.Style
 
 	mu      sync.Mutex // guards what follows: events, stderr and the recorder come from goroutines of their own
@@ -81,6 +85,16 @@ func (r *testRun) run(ctx context.Context) error {
 	return r.finish(ctx, &ex)
 }
 
+// progress is told what happens while a run goes on.
+type progress interface {
+	Began(pkg, test string)
+	Item(it *store.Item)
+	Text(s string)
+	Stopped()
+	Tick()
+	Close()
+}
+
 // begin opens the run in the database, before anything is started.
 func (r *testRun) begin(ctx context.Context) error {
 	id, err := uuid.NewV7()
@@ -90,6 +104,27 @@ func (r *testRun) begin(ctx context.Context) error {
 	r.id, r.started, r.partial = id.String(), time.Now().UTC(), map[string]string{}
 	r.redactor = redactorOf(r.env)
 	r.style = report.Style{Module: r.proj.module}
+	r.tellWith()
+	run := r.record(store.RunRunning, nil)
+	if err := r.c.patiently(ctx, r.db, func() error { return r.st.Append(ctx, run) }); locked(err) {
+		return hint(lockedHint, "record the run in %s: %w", r.db, err)
+	} else if err != nil {
+		return fmt.Errorf("record the run in %s: %w", r.db, err)
+	}
+	return nil
+}
+
+// tellWith chooses how the run is told: as text, or as JSON lines.
+func (r *testRun) tellWith() {
+	if r.json {
+		r.stream = report.NewStream(r.c.out)
+		r.stream.Run(r.id, r.proj.module, r.started)
+		r.live = r.stream
+		return
+	}
+	if r.actions = actionsOf(r); r.actions != nil {
+		r.actions.Begin(r.c.out)
+	}
 	cfg := &report.LiveConfig{}
 	if f, ok := r.c.out.(*os.File); ok {
 		cfg.Progress, r.style.Color = report.Terminal(f)
@@ -99,13 +134,6 @@ func (r *testRun) begin(ctx context.Context) error {
 	}
 	cfg.Style = r.style
 	r.live = report.NewLive(r.c.out, cfg)
-	run := r.record(store.RunRunning, nil)
-	if err := r.c.patiently(ctx, r.db, func() error { return r.st.Append(ctx, run) }); locked(err) {
-		return hint(lockedHint, "record the run in %s: %w", r.db, err)
-	} else if err != nil {
-		return fmt.Errorf("record the run in %s: %w", r.db, err)
-	}
-	return nil
 }
 
 // redactorOf knows the values of the variables whose names say that they are secret.
@@ -387,7 +415,18 @@ func (r *testRun) report(ctx context.Context, ex *gotest.Exit) error {
 	if werr == nil {
 		cfg.FeedbackPath = r.relative(path)
 	}
-	return errors.Join(report.Print(r.c.out, f, cfg), werr)
+	if r.junit != "" {
+		werr = errors.Join(werr, f.WriteJUnit(r.junit))
+	}
+	if r.json {
+		r.stream.End(f, cfg.FeedbackPath)
+		return werr
+	}
+	werr = errors.Join(report.Print(r.c.out, f, cfg), werr)
+	if r.actions != nil {
+		werr = errors.Join(werr, r.actions.report(r.c.out, f))
+	}
+	return werr
 }
 
 // relative is a path as the user would type it, where that is shorter.
