@@ -20,7 +20,7 @@ const LastRule = ruleOrder
 // NewMatcherWithout is a matcher that leaves a rule out.
 func NewMatcherWithout(plan *Plan, dropped Rule) (*Matcher, error) { return newMatcher(plan, dropped) }
 
-// Visited is how much the matcher has looked at so far: places walked through and items compared.
+// Visited is how much the matcher has looked at so far: places walked through and leaves compared.
 func (m *Matcher) Visited() int { return m.visited }
 
 // Candidates is how many items may come next.
