@@ -133,8 +133,8 @@ func FuzzNumber(f *testing.F) {
 func small(s string) bool {
 	for i, c := range s {
 		if c == 'e' || c == 'E' {
-			return len(s)-i < 6
+			return len(s)-i < 5
 		}
 	}
-	return len(s) < 1000
+	return len(s) < 100
 }
