@@ -154,7 +154,7 @@ func (k *Kit) evaluator(name string) (eval.Func, error) {
 		return f, nil
 	}
 	return nil, &UnsupportedError{Message: fmt.Sprintf("Evaluate: there is no evaluator %q: register it with kit.RegisterEvaluator", name),
-		Details: map[string]any{"feature": "evaluator", "evaluator": name}}
+		Details: map[string]any{"feature": "evaluator"}}
 }
 
 func (k *Kit) evaluate(ctx context.Context, operation string, f eval.Func, subject any, name string, opts *EvaluateOptions) (eval.Result, error) {
