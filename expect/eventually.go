@@ -58,9 +58,9 @@ func (e *Expectation) wait(ctx context.Context, c *check, l live, checks func(*E
 		case a.settled():
 			return a.report(e, c, began, "")
 		case !e.subject.snapshot():
-			return a.report(e, c, began, fmt.Sprintf("and the execution has ended, after %s", plural(tries, "try")))
+			return a.report(e, c, began, fmt.Sprintf("and the execution has ended, after %s", triesText(tries)))
 		case over != nil:
-			return a.report(e, c, began, fmt.Sprintf("within %s (%v), after %s", round(time.Since(began)), context.Cause(ctx), plural(tries, "try")))
+			return a.report(e, c, began, fmt.Sprintf("within %s (%v), after %s", round(time.Since(began)), context.Cause(ctx), triesText(tries)))
 		}
 		select {
 		case <-changed:
@@ -120,4 +120,11 @@ func (a *attempt) report(e *Expectation, c *check, began time.Time, when string)
 	o := a.worst
 	o.reason = strings.TrimSpace(when + "\n" + strings.Join(a.failed, "\n"))
 	return e.report(c, o, began)
+}
+
+func triesText(n int) string {
+	if n == 1 {
+		return "1 try"
+	}
+	return fmt.Sprintf("%d tries", n)
 }

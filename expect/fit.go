@@ -24,6 +24,8 @@ func (c *comparison) fit(want, got any) (any, bool) {
 	case string:
 		if got, ok := got.(string); ok && (want == got && c.patterns == nil || c.matches(want, got)) {
 			return want, true
+		} else if ok && want == got { // an expression that does not match itself: a diff is to show it
+			return got + " (the expression does not match it)", false
 		}
 	default: // true, false, null
 		return got, want == got

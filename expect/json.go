@@ -29,7 +29,20 @@ func decodeJSON(b []byte) (any, error) {
 // sameNumbers compares numbers by value: 1, 1.0 and 10e-1 are equal, 9007199254740993 and 9007199254740992 are not.
 var sameNumbers = cmp.Comparer(func(a, b json.Number) bool { return sameNumber(a, b) })
 
-func sameNumber(a, b json.Number) bool { return a == b || canonical(string(a)) == canonical(string(b)) }
+func sameNumber(a, b json.Number) bool {
+	switch {
+	case a == b:
+		return true
+	case plainInteger(a) && plainInteger(b):
+		return false // JSON writes an integer in one way only
+	default:
+		return canonical(string(a)) == canonical(string(b))
+	}
+}
+
+func plainInteger(n json.Number) bool {
+	return n != "" && n[0] >= '1' && n[0] <= '9' && !strings.ContainsAny(string(n), ".eE")
+}
 
 // decimal is a number in one form only: sign, digits without zeros at either end, exponent of the last digit.
 type decimal struct {
