@@ -32,7 +32,7 @@ func (e *Expectation) judge(c *check, f func(s *subject) outcome) bool {
 		o = outcome{notFinal, s.problem}
 	case s.problem != "":
 		o = misused("%s", s.problem)
-	case s.kind == kindless && c.matcher != "error":
+	case s.err != nil && *s.err == nil && c.matcher != "error":
 		o = misused("<nil> is no subject")
 	default:
 		o = f(&s)

@@ -100,7 +100,7 @@ func (e *Expectation) record(c *check, o outcome, message string, began time.Tim
 	if turn == "" {
 		turn = e.subject.turn
 	}
-	ob.Checked(&Check{Test: e.t.Name(), Matcher: c.matcher, Title: c.title, Selector: c.selector, Arguments: c.args.json(&e.subject), Status: o.verdict.status(),
+	ob.Checked(&Check{Test: e.t.Name(), Matcher: c.matcher, Title: e.subject.redact(c.title), Selector: e.subject.redact(c.selector), Arguments: c.args.json(&e.subject), Status: o.verdict.status(),
 		Message: message, Execution: e.subject.execution, Turn: turn, SubjectKind: e.subject.kind, Began: began, Duration: time.Since(began)})
 }
 

@@ -55,7 +55,7 @@ func resolve(t T, v any) subject {
 	// Only a failure needs the redactor: it is looked for then.
 	s := subject{kind: kindless, redact: func(text string) string { return redactorOf(t, v)(text) }}
 	if v == nil { // a nil error, most likely
-		s.err = new(error)
+		s.kind, s.err = "error", new(error)
 		return s
 	}
 	if isNil(v) {
@@ -164,6 +164,9 @@ func answerOf(v any) (kind string, a *answer) {
 		return listKind, listAnswer(v, func(i m3.PromptInfo) trace.JSON { return i.Raw })
 	case string:
 		return "text", &answer{what: "text", text: &v}
+	case []byte:
+		text := string(v)
+		return "text", &answer{what: "text", text: &text}
 	case interface{ Text() string }:
 		text := v.Text()
 		return "text", &answer{what: "text", text: &text}
