@@ -41,6 +41,9 @@ type attempt struct {
 	mu    sync.Mutex
 	kits  []*m3.Kit
 	execs []execution
+
+	checks     map[checkKey]int // how many of each there were
+	unrecorded sync.Once
 }
 
 // execution is where one of the attempt's executions is kept.
@@ -107,7 +110,7 @@ func (p *process) attemptOf(t T) *attempt {
 func (a *attempt) begin() error {
 	a.t.Cleanup(a.finish)
 	unobserve := expect.Observe(a.t, &expect.Observer{Redact: a.redact, Executions: a.executions, Command: a.command,
-		Failed: func(f expect.Failure) { a.reason(f.Message) }})
+		Checked: a.checked})
 	unsignal := a.p.signals.watch(a.p)
 	a.unwatch = func() { unobserve(); unsignal() }
 	if a.rec == nil {
