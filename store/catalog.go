@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/m3-go/m3/eval"
 	"github.com/m3-go/m3/trace"
 )
 
@@ -24,12 +25,14 @@ type Catalog struct {
 	tests      []*Test
 	items      []*Item
 	executions []*openExecution
+	evals      []*Evaluation
 
 	runIndex   map[string]int
 	suiteIndex map[Suite]SuiteID // by a Suite without its id
 	testIndex  map[string]int
 	itemIndex  map[itemKey]int
 	execIndex  map[trace.ExecutionID]*openExecution
+	evalIndex  map[string]int
 }
 
 var _ Index = (*Catalog)(nil)
@@ -44,7 +47,7 @@ type openExecution struct {
 	log  trace.Log
 }
 
-// Add adds a *Run, *Test, *Item or *Execution. It keeps nothing of rec's memory. An execution that is new is opened with
+// Add adds a *Run, *Test, *Item, *Execution or *Evaluation. It keeps nothing of rec's memory. An execution that is new is opened with
 // the log that open returns; open is not called otherwise and may be nil for the other types.
 func (c *Catalog) Add(rec Record, open func(trace.ExecutionID) trace.Log) error {
 	b, err := Encode(rec)
@@ -71,6 +74,8 @@ func (c *Catalog) Add(rec Record, open func(trace.ExecutionID) trace.Log) error 
 		c.items = put(&c.itemIndex, c.items, itemKey{r.RunID, r.Package, r.Test, r.Iteration}, r)
 	case *Execution:
 		c.open(r, open)
+	case *Evaluation:
+		c.evals = put(&c.evalIndex, c.evals, r.ID, r)
 	}
 	return nil
 }
@@ -160,8 +165,8 @@ func (c *Catalog) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
-	c.runs, c.suites, c.tests, c.items, c.executions = nil, nil, nil, nil, nil
-	c.runIndex, c.suiteIndex, c.testIndex, c.itemIndex, c.execIndex = nil, nil, nil, nil, nil
+	c.runs, c.suites, c.tests, c.items, c.executions, c.evals = nil, nil, nil, nil, nil, nil
+	c.runIndex, c.suiteIndex, c.testIndex, c.itemIndex, c.execIndex, c.evalIndex = nil, nil, nil, nil, nil, nil
 }
 
 func (c *Catalog) rlock(ctx context.Context) error {
@@ -279,6 +284,22 @@ func (c *Catalog) Execution(ctx context.Context, id trace.ExecutionID) (Executio
 	return e.snapshot(), nil
 }
 
+// Evaluations is that of [Index].
+func (c *Catalog) Evaluations(ctx context.Context, q *EvaluationQuery) ([]eval.Result, error) {
+	if err := c.rlock(ctx); err != nil {
+		return nil, err
+	}
+	defer c.mu.RUnlock()
+	var out []eval.Result
+	for _, r := range c.evals {
+		if q.Matches(&r.Result) {
+			out = append(out, r.Result)
+		}
+	}
+	slices.SortFunc(out, func(a, b eval.Result) int { return a.Compare(&b) })
+	return out, nil
+}
+
 func (e *openExecution) snapshot() ExecutionInfo {
 	info := e.info
 	info.EventCount = e.log.Len()
@@ -292,4 +313,17 @@ func (q *ExecutionQuery) Matches(e *Execution) bool {
 			(q.Suite == "" || strings.TrimSpace(q.Suite) == e.Suite) &&
 			(q.Case == "" || q.Case == e.Case) &&
 			(q.TestID == "" || q.TestID == e.TestID)
+}
+
+// Matches reports whether r is selected. A nil query selects all.
+func (q *EvaluationQuery) Matches(r *eval.Result) bool {
+	return q == nil ||
+		(q.RunID == "" || q.RunID == r.RunID) &&
+			(q.Suite == "" || strings.TrimSpace(q.Suite) == r.Suite) &&
+			(q.Case == "" || q.Case == r.Case) &&
+			(q.TestID == "" || q.TestID == r.TestID) &&
+			(q.Execution == "" || q.Execution == r.Execution) &&
+			(q.Evaluator == "" || q.Evaluator == r.Evaluator) &&
+			(q.Kind == "" || q.Kind == r.Kind) &&
+			(!q.Required || r.Required)
 }

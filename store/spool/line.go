@@ -196,7 +196,7 @@ func (l *Line) decodeAny(b []byte) error {
 		}
 	case "blob":
 		err = store.Check(&store.Blob{SHA256: s.SHA256})
-	case "run", "test", "item", "execution":
+	case "run", "test", "item", "execution", "evaluation":
 		if len(s.Value) == 0 {
 			err = fmt.Errorf("spool: a %s without a value: %.80q", s.Type, b)
 		}
