@@ -1,0 +1,100 @@
+package judging
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// The variables by which a process learns of its run's budget.
+const (
+	// EnvLimit is the number of requests that judges may make in the whole run.
+	EnvLimit = "M3_JUDGE_MAX_REQUESTS"
+	// EnvCounter is the file of the run's counter. Only m3 test sets it.
+	EnvCounter = "M3_INTERNAL_JUDGE_COUNTER"
+)
+
+// counterName is the counter's file in a directory that belongs to the run. It begins with a dot, and so is no spool.
+const counterName = ".judge-requests"
+
+// CounterIn is the counter's file in a directory that belongs to the run and is removed with it.
+func CounterIn(dir string) string { return filepath.Join(dir, counterName) }
+
+// process is what this process was told about its run. It is the process's, because a budget that each kit counted for itself would be none.
+var process struct {
+	once   sync.Once
+	budget *Budget
+	err    error
+}
+
+// Process is the budget that this process shares with the others of its run: of one m3 test, or of one go test. It is nil when there is
+// neither a limit nor a run that it belongs to. The error says that EnvLimit is no number, and how to write it. The variables are read at the
+// first call of Process or [Take].
+func Process() (*Budget, error) {
+	process.once.Do(func() { process.budget, process.err = fromEnvironment(os.Getenv, executable()) })
+	return process.budget, process.err
+}
+
+// Take is Process, and takes the variables out of the environment, so that servers and nested runs do not inherit them.
+func Take() {
+	_, _ = Process() // who needs the budget asks again
+	os.Unsetenv(EnvLimit)
+	os.Unsetenv(EnvCounter)
+}
+
+func executable() string {
+	path, _ := os.Executable() // without it the process is alone
+	return path
+}
+
+func fromEnvironment(getenv func(string) string, exe string) (*Budget, error) {
+	limit, err := ParseLimit(getenv(EnvLimit))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", EnvLimit, err)
+	}
+	if path := getenv(EnvCounter); path != "" {
+		return Shared(path, limit), nil
+	}
+	if dir := goWork(exe); dir != "" {
+		path := CounterIn(dir)
+		if err = Create(path); err == nil {
+			return Shared(path, limit), nil
+		}
+	}
+	if err != nil && limit != nil { // alone it would not be the run's budget
+		return nil, fmt.Errorf("the counter of judge requests cannot be made: %w", err)
+	}
+	if limit == nil {
+		return nil, nil
+	}
+	return Local(limit), nil
+}
+
+// ParseLimit reads a limit: a whole number, 0 for no request at all. Nothing is no limit (nil).
+func ParseLimit(text string) (*int, error) {
+	text = strings.TrimSpace(text)
+	if text == "" {
+		return nil, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return nil, fmt.Errorf("%.40q is not a number of requests: write a whole number, 0 for none", text)
+	}
+	return &n, nil
+}
+
+// goWork is the directory in which the go command builds and runs the tests of one go test; empty when the process is no test that go runs.
+// Go makes a fresh one for each invocation and removes it at the end: $WORK/b001/shipping.test (go 1.26, cmd/go/internal/work).
+func goWork(exe string) string {
+	step := filepath.Dir(exe)
+	work := filepath.Dir(step)
+	number, isStep := strings.CutPrefix(filepath.Base(step), "b")
+	_, err := strconv.Atoi(number)
+	if !isStep || err != nil || !strings.HasSuffix(exe, ".test") || !strings.HasPrefix(filepath.Base(work), "go-build") {
+		return ""
+	}
+	return work
+}
