@@ -50,9 +50,9 @@ type outcome struct {
 func (s *settings) ask(ctx context.Context, subject Subject) (out outcome) {
 	begin := time.Now()
 	defer func() { out.elapsed = time.Since(begin) }()
-	host, err := judging.HostOf(ctx)
-	if err != nil {
-		out.err = fail(CodeBudgetUnavailable, "the budget of judge requests is not known: %v", err)
+	host := judging.HostOf(ctx)
+	if host.Err != nil {
+		out.err = fail(CodeBudgetUnavailable, "the budget of judge requests is not known: %v", host.Err)
 		return out
 	}
 	key, e := s.key()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/m3-go/m3"
 	"github.com/m3-go/m3/expect"
+	"github.com/m3-go/m3/internal/judging"
 	"github.com/m3-go/m3/store"
 	"github.com/m3-go/m3/store/memory"
 	"github.com/m3-go/m3/trace"
@@ -54,6 +55,9 @@ func (p *process) attempt(t T, suite string) (*attempt, error) {
 	}
 	if p.interrupted() {
 		return nil, errInterrupted
+	}
+	if _, err := judging.Process(); err != nil {
+		return nil, err
 	}
 	rec, err := p.open(t.Context())
 	if err != nil {

@@ -18,6 +18,7 @@ type testFlags struct {
 	envFile   string
 	suite     string
 	suiteSet  bool
+	judgeMax  countFlag
 }
 
 func (c *cli) testCommand() *cobra.Command {
@@ -46,6 +47,7 @@ The exit code is go test's; 2 means that m3 could not do its part, 130 Ctrl-C,
 	cmd.Flags().Var(&f.resultsDB, "results-db", "database to record into (default .m3/executions.sqlite of the project)")
 	cmd.Flags().StringVar(&f.envFile, "env-file", "", "file of NAME=VALUE lines for the tests; what the environment has wins")
 	cmd.Flags().StringVar(&f.suite, "suite", "", "run only the tests of this suite")
+	cmd.Flags().Var(&f.judgeMax, "judge-max-requests", "the most requests that judges may make in the whole run, retries included")
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if !strings.HasPrefix(err.Error(), "unknown ") {
 			return &hintError{err: err, hint: cmd.CommandPath() + " --help lists the flags"}
@@ -67,6 +69,9 @@ func (c *cli) test(ctx context.Context, f *testFlags, before, after []string) er
 	}
 	env, err := withEnvFile(os.Environ(), c.path(f.envFile))
 	if err != nil {
+		return err
+	}
+	if env, err = f.judgeMax.into(env); err != nil {
 		return err
 	}
 	proj, err := findProject(c.path(orElse(args.Chdir, ".")))

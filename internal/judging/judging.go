@@ -9,6 +9,8 @@ import "context"
 type Host struct {
 	// Budget is what requests are taken from.
 	Budget *Budget
+	// Err is why the budget is not known; then nothing may be asked.
+	Err error
 	// Secret is told the environment variable and the value of each key before it is used.
 	Secret func(variable, value string)
 }
@@ -21,11 +23,11 @@ func WithHost(ctx context.Context, h *Host) context.Context {
 }
 
 // HostOf is the host of the context; without one it is what the process has, so that a judge that is called outside every kit
-// spends from the run's budget, too. The error is that of [Process].
-func HostOf(ctx context.Context) (*Host, error) {
+// spends from the run's budget, too.
+func HostOf(ctx context.Context) *Host {
 	if h, ok := ctx.Value(hostKey{}).(*Host); ok && h != nil {
-		return h, nil
+		return h
 	}
 	b, err := Process()
-	return &Host{Budget: b}, err
+	return &Host{Budget: b, Err: err}
 }

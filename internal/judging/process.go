@@ -23,26 +23,53 @@ const counterName = ".judge-requests"
 // CounterIn is the counter's file in a directory that belongs to the run and is removed with it.
 func CounterIn(dir string) string { return filepath.Join(dir, counterName) }
 
-// process is what this process was told about its run. It is the process's, because a budget that each kit counted for itself would be none.
+// Settings are what a process is told of its run's budget, as texts: they are checked by who uses them.
+type Settings struct {
+	Limit   string // EnvLimit
+	Counter string // EnvCounter
+}
+
+// process is the budget of this process. It is the process's, because a budget that each kit counted for itself would be none.
 var process struct {
-	once   sync.Once
+	mu     sync.Mutex
+	known  bool
 	budget *Budget
 	err    error
 }
 
 // Process is the budget that this process shares with the others of its run: of one m3 test, or of one go test. It is nil when there is
-// neither a limit nor a run that it belongs to. The error says that EnvLimit is no number, and how to write it. The variables are read at the
-// first call of Process or [Take].
+// neither a limit nor a run that it belongs to. The error says that the limit is no number, and how to write it. Without [Take] the environment
+// says what it is, at the first call.
 func Process() (*Budget, error) {
-	process.once.Do(func() { process.budget, process.err = fromEnvironment(os.Getenv, executable()) })
+	process.mu.Lock()
+	defer process.mu.Unlock()
+	if !process.known {
+		process.known = true
+		process.budget, process.err = environment().budget(executable())
+	}
 	return process.budget, process.err
 }
 
-// Take is Process, and takes the variables out of the environment, so that servers and nested runs do not inherit them.
-func Take() {
-	_, _ = Process() // who needs the budget asks again
+// Take makes the environment's settings those of the process, and takes them out of the environment, so that servers and nested runs do not
+// inherit them.
+func Take() Settings {
+	s := environment()
 	os.Unsetenv(EnvLimit)
 	os.Unsetenv(EnvCounter)
+	Adopt(s)
+	return s
+}
+
+// Adopt makes s the settings of the process.
+func Adopt(s Settings) {
+	process.mu.Lock()
+	defer process.mu.Unlock()
+	process.known = true
+	process.budget, process.err = s.budget(executable())
+}
+
+func environment() Settings {
+	return Settings{Limit: os.Getenv(EnvLimit), Counter: os.Getenv(EnvCounter)}
 }
 
 func executable() string {
@@ -50,13 +77,14 @@ func executable() string {
 	return path
 }
 
-func fromEnvironment(getenv func(string) string, exe string) (*Budget, error) {
-	limit, err := ParseLimit(getenv(EnvLimit))
+// budget is the budget that the settings make for the executable.
+func (s Settings) budget(exe string) (*Budget, error) {
+	limit, err := ParseLimit(s.Limit)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", EnvLimit, err)
 	}
-	if path := getenv(EnvCounter); path != "" {
-		return Shared(path, limit), nil
+	if s.Counter != "" {
+		return Shared(s.Counter, limit), nil
 	}
 	if dir := goWork(exe); dir != "" {
 		path := CounterIn(dir)
