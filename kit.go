@@ -33,6 +33,9 @@ type Config struct {
 	Suite string
 	// Protocol is the default for every Direct of the kit: an exact version, or empty for the newest that both sides speak.
 	Protocol string
+	// JudgeMaxRequests is the most requests that judges may make, retries included; 0 is none at all. Nil: no limit of the kit's own. In a test process
+	// it is compared with what the whole run has spent (all processes of one go test), and the limit that m3 test was given holds, too. Elsewhere the kit counts for itself.
+	JudgeMaxRequests *int
 	// TestID ties executions to a recorded test. m3test sets it.
 	TestID string
 	// SensitiveKeys adds names of keys, headers and variables whose values are secrets to those known (spec/behaviour.md 7.8b).
@@ -65,6 +68,7 @@ type Kit struct {
 	clients map[*Client]struct{}
 	eras    map[string]bool // definition → speaks only the initialize era
 	evals   evaluations
+	judges  judges
 	begun   sync.Once
 	beginE  error
 
@@ -85,6 +89,9 @@ func New(cfg Config) (*Kit, error) {
 	}
 	if err := checkProtocol(cfg.Protocol); err != nil {
 		return nil, err
+	}
+	if n := cfg.JudgeMaxRequests; n != nil && *n < 0 {
+		return nil, validationf("Config.JudgeMaxRequests is %d: write the number of requests, 0 for none, or leave it nil for no limit", *n)
 	}
 	explicit := cfg.RunID != ""
 	if cfg.Store == nil {

@@ -19,7 +19,7 @@ func (l LLM) Evaluate(ctx context.Context, e eval.Context) (eval.Decision, error
 	if err != nil {
 		var bad *ConfigError
 		errors.As(err, &bad)
-		return eval.Decision{Status: eval.Error, Message: err.Error(), Details: map[string]any{"error_code": bad.Code(), "field": bad.Field}}, nil
+		return eval.Decision{Status: eval.Error, Message: err.Error(), Provenance: &eval.Provenance{Kind: eval.ProvenanceJudge}, Details: map[string]any{"error_code": bad.Code(), "field": bad.Field}}, nil
 	}
 	var out outcome
 	subject, bad := subjectOf(e.Subject)

@@ -152,7 +152,7 @@ func (a *attempt) newKit(o *KitOptions) (*m3.Kit, error) {
 	if err != nil {
 		return nil, fmt.Errorf("KitOptions.Suite: %w", err)
 	}
-	cfg := m3.Config{Store: o.Store, RunID: o.RunID, Suite: a.p.redact(suite), Protocol: o.Protocol, SensitiveKeys: o.SensitiveKeys, StderrLine: a.stderrLine, OnFindings: a.strict}
+	cfg := m3.Config{Store: o.Store, RunID: o.RunID, Suite: a.p.redact(suite), Protocol: o.Protocol, SensitiveKeys: o.SensitiveKeys, JudgeMaxRequests: o.JudgeMaxRequests, StderrLine: a.stderrLine, OnFindings: a.strict}
 	if suite == "" {
 		cfg.Suite = a.record.Suite
 	}

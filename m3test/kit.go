@@ -24,6 +24,8 @@ type KitOptions struct {
 	Protocol string
 	// SensitiveKeys adds names of keys, headers and variables whose values are secrets: see [m3.Config].
 	SensitiveKeys []string
+	// JudgeMaxRequests is the most requests that judges may make in the whole run, retries included: see [m3.Config].
+	JudgeMaxRequests *int
 }
 
 // Kit returns the test's kit: made at the first call, shared with [Direct], closed by t.Cleanup. A subtest has a kit of its own.
