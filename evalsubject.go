@@ -96,6 +96,9 @@ func (k *Kit) artifacts(operation string, s *evalSubject, o *EvaluateOptions) er
 // addExecution adds what the store knows of the execution.
 func (k *Kit) addExecution(ctx context.Context, operation string, s *evalSubject, v any, o *EvaluateOptions) error {
 	if s.execution == "" {
+		if s.caseID == "" {
+			s.caseID = k.redactor.String(k.cfg.Case)
+		}
 		return nil
 	}
 	info, err := k.store.Execution(ctx, s.execution)

@@ -157,7 +157,7 @@ func (k *Kit) evaluator(name string) (eval.Func, error) {
 		return f, nil
 	}
 	return nil, &UnsupportedError{Message: fmt.Sprintf("Evaluate: there is no evaluator %q: register it with kit.RegisterEvaluator", name),
-		Details: map[string]any{"feature": "evaluator", "evaluator": name}}
+		Details: map[string]any{"feature": "evaluator"}}
 }
 
 func (k *Kit) evaluate(ctx context.Context, operation string, f eval.Func, subject any, name string, opts *EvaluateOptions) (eval.Result, error) {
@@ -239,11 +239,12 @@ func (k *Kit) keepEvaluation(ctx context.Context, r *eval.Result) (eval.Result, 
 	k.evals.mu.Lock()
 	k.evals.results = append(k.evals.results, own.Result.Clone())
 	k.evals.mu.Unlock()
-	if own.Required && own.Status != eval.Passed {
-		err = errors.Join(err, eval.NewRequiredError(&own.Result))
+	if !own.Required || own.Status == eval.Passed {
+		return own.Result, err
 	}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok && len(joined.Unwrap()) == 1 {
-		err = joined.Unwrap()[0]
+	required := eval.NewRequiredError(&own.Result)
+	if err != nil {
+		return own.Result, errors.Join(err, required)
 	}
-	return own.Result, err
+	return own.Result, required
 }

@@ -38,6 +38,8 @@ type Config struct {
 	JudgeMaxRequests *int
 	// TestID ties executions to a recorded test. m3test sets it.
 	TestID string
+	// Case is the case of evaluations that have neither an execution nor a case of their own. m3test sets it: the test's name.
+	Case string
 	// SensitiveKeys adds names of keys, headers and variables whose values are secrets to those known (spec/behaviour.md 7.8b).
 	SensitiveKeys []string
 	// StderrLine, if set, is given every line that a server writes to stderr, redacted. It must not block.
