@@ -55,11 +55,8 @@ func (k *Kit) admitJudge(operation, name string, judge eval.Judge) error {
 // them, so that it can keep them out of everything.
 func (k *Kit) judging(ctx context.Context) context.Context {
 	k.judges.once.Do(func() {
-		b, err := judging.Process()
-		if b != nil || k.cfg.JudgeMaxRequests != nil {
-			b = b.Within(k.cfg.JudgeMaxRequests)
-		}
-		k.judges.host = &judging.Host{Budget: b, Err: err, Secret: k.judgeSecret}
+		run, err := judging.Process()
+		k.judges.host = &judging.Host{Budget: run.Kit(k.cfg.JudgeMaxRequests, k.cfg.JoinRun), Err: err, Secret: k.judgeSecret}
 	})
 	return judging.WithHost(ctx, k.judges.host)
 }

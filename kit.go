@@ -33,8 +33,9 @@ type Config struct {
 	Suite string
 	// Protocol is the default for every Direct of the kit: an exact version, or empty for the newest that both sides speak.
 	Protocol string
-	// JudgeMaxRequests is the most requests that judges may make, retries included; 0 is none at all. Nil: no limit of the kit's own. In a test process
-	// it is compared with what the whole run has spent (all processes of one go test), and the limit that m3 test was given holds, too. Elsewhere the kit counts for itself.
+	// JudgeMaxRequests is the most requests that judges may make, retries included; 0 is none at all. Nil: no limit of the kit's own. A kit whose
+	// executions are recorded in the run of its test process counts together with all other kits of that run that have such a limit, in all its processes; another counts for itself.
+	// What m3 test --judge-max-requests allows holds in any case.
 	JudgeMaxRequests *int
 	// TestID ties executions to a recorded test. m3test sets it.
 	TestID string

@@ -75,7 +75,7 @@ func (s *settings) attempts(ctx context.Context, budget *judging.Budget, key str
 		most = 1
 	}
 	for {
-		if e := budgetError(budget.Check(), budget); e != nil {
+		if e := budgetError(budget.Check()); e != nil {
 			if out.err != nil {
 				e = e.with("last_error_code", out.err.Reason)
 			}
@@ -142,7 +142,7 @@ func (s *settings) attempt(ctx context.Context, budget *judging.Budget, key stri
 	defer t.CloseIdleConnections()
 	client := &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := client.Do(req)
-	if e := budgetError(gate.refused(), budget); e != nil {
+	if e := budgetError(gate.refused()); e != nil {
 		return nil, 0, e
 	}
 	if err != nil {
@@ -168,15 +168,16 @@ func pauseOf(resp *http.Response) time.Duration {
 	return max(time.Duration(seconds)*time.Second, usualPause)
 }
 
-func budgetError(err error, budget *judging.Budget) *Error {
-	limit, _ := budget.Limit()
+// budgetError is the error of a request that the budget did not let through. The end of a context has codes of its own.
+func budgetError(err error) *Error {
+	var b *judging.Error
 	switch {
-	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded): // the latter has its own code
+	case !errors.As(err, &b), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return nil
 	case errors.Is(err, judging.ErrExhausted):
-		return fail(CodeBudgetExhausted, "the run's budget of judge requests is spent: it allows %d", limit).with("budget", limit)
+		return fail(CodeBudgetExhausted, "the budget of judge requests is spent: it allows %d", b.Limit).with("budget", b.Limit)
 	default:
-		return fail(CodeBudgetUnavailable, "no request was made, because the budget allows %d and cannot be counted: %v", limit, err).with("budget", limit)
+		return fail(CodeBudgetUnavailable, "no request was made, because the budget allows %d and cannot be counted: %v", b.Limit, b.Err).with("budget", b.Limit)
 	}
 }
 

@@ -77,6 +77,8 @@ type ConfigError struct {
 	// Field is the name of the field.
 	Field   string
 	Message string
+	// Details: field.
+	Details map[string]any
 }
 
 func (e *ConfigError) Error() string { return "judge: LLM." + e.Field + " " + e.Message }
@@ -88,5 +90,5 @@ func (e *ConfigError) Is(target error) bool { return target == trace.ErrValidati
 func (e *ConfigError) Code() string { return "invalid_argument" }
 
 func misconfigured(field, format string, args ...any) error {
-	return &ConfigError{Field: field, Message: fmt.Sprintf(format, args...)}
+	return &ConfigError{Field: field, Message: fmt.Sprintf(format, args...), Details: map[string]any{"field": field}}
 }

@@ -24,7 +24,8 @@ type KitOptions struct {
 	Protocol string
 	// SensitiveKeys adds names of keys, headers and variables whose values are secrets: see [m3.Config].
 	SensitiveKeys []string
-	// JudgeMaxRequests is the most requests that judges may make in the whole run, retries included: see [m3.Config].
+	// JudgeMaxRequests is the most requests that judges may make, retries included, counted over all kits of the run that have such a limit: see
+	// [m3.Config]. Nil: no limit but the run's.
 	JudgeMaxRequests *int
 }
 

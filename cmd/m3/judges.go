@@ -55,15 +55,15 @@ func (f *countFlag) into(env []string) ([]string, error) {
 	return out, nil
 }
 
-// holdJudges makes the counter of the run's judge requests, in the run's directory beside the database, and keeps that until the run ends: between two
+// holdJudges makes the counters of the run's judge requests, in the run's directory beside the database, and keeps that until the run ends: between two
 // packages there may be no spool in it.
 func (r *testRun) holdJudges(ctx context.Context) (err error) {
 	if r.hold, err = spool.HoldRun(ctx, r.db, r.id); err != nil {
 		return err
 	}
-	if err := judging.Create(judging.CounterIn(r.hold.Dir())); err != nil {
+	if err := judging.CreateIn(r.hold.Dir()); err != nil {
 		r.hold.Release()
-		return fmt.Errorf("the counter of judge requests cannot be made: %w", err)
+		return fmt.Errorf("the counters of judge requests cannot be made: %w", err)
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ type testRun struct {
 	st    *sqlite.Store
 	show  string // the command that opens a trace
 
-	hold     *spool.Hold // of the run's directory, in which the counter of judge requests is
+	hold     *spool.Hold // of the run's directory, in which the counters of judge requests are
 	id       string
 	started  time.Time
 	redactor *evidence.Redactor
@@ -164,11 +164,11 @@ func (r *testRun) environment() []string {
 	var env []string
 	for _, kv := range r.env {
 		name, _, _ := strings.Cut(kv, "=")
-		if name != envResultsDB && name != envRunID && name != judging.EnvCounter && (name != envSuite || r.suite == "") {
+		if name != envResultsDB && name != envRunID && name != judging.EnvDir && (name != envSuite || r.suite == "") {
 			env = append(env, kv)
 		}
 	}
-	env = append(env, envResultsDB+"="+r.db, envRunID+"="+r.id, judging.EnvCounter+"="+judging.CounterIn(r.hold.Dir()))
+	env = append(env, envResultsDB+"="+r.db, envRunID+"="+r.id, judging.EnvDir+"="+r.hold.Dir())
 	if r.suite != "" {
 		env = append(env, envSuite+"="+r.suite)
 	}

@@ -10,75 +10,74 @@ import (
 // ErrExhausted says that the budget's requests are all spent.
 var ErrExhausted = errors.New("the budget of judge requests is spent")
 
-// Budget is a number of requests that may be made, and the counter of those that were. Several budgets may share a counter: each
-// then compares what all have spent with its own limit. A nil Budget allows everything. It may be used from several goroutines, and one with
-// a shared counter from several processes.
+// Budget is a number of requests that may be made, and the counter of those that were. It may be within another: then a request is taken from both. A
+// nil Budget allows everything. It may be used from several goroutines, and one with a shared counter from several processes.
 type Budget struct {
 	counter counter
-	limit   *int // nil: no limit, and only counted
+	limit   int
+	outer   *Budget
 }
 
 // counter counts what was spent and never counts down.
 type counter interface {
 	// spent is the count as it is now.
 	spent() (int, error)
-	// spend adds one, unless most (nil: any number) are there already: that is ErrExhausted.
-	spend(ctx context.Context, most *int) error
+	// spend adds one, unless most are there already: that is ErrExhausted.
+	spend(ctx context.Context, most int) error
 }
 
-// Local is a budget of this process's own. A nil limit allows everything.
-func Local(limit *int) *Budget { return &Budget{counter: &local{}, limit: limit} }
+// Local is a budget that is counted in memory.
+func Local(limit int) *Budget { return &Budget{counter: &local{}, limit: limit} }
 
-// Shared is a budget whose counter is a file that other processes use, too: see [Create]. A nil limit allows everything.
-func Shared(path string, limit *int) *Budget { return &Budget{counter: file(path), limit: limit} }
+// Shared is a budget whose counter is a file that other processes use, too: see [Create].
+func Shared(path string, limit int) *Budget { return &Budget{counter: file(path), limit: limit} }
 
-// Within returns a budget with the same counter and the tighter of the two limits. Of a nil budget it is a local one.
-func (b *Budget) Within(limit *int) *Budget {
-	switch {
-	case b == nil:
-		return Local(limit)
-	case limit == nil, b.limit != nil && *b.limit <= *limit:
-		return b
-	}
-	return &Budget{counter: b.counter, limit: limit}
+// Within returns the budget within another, which may be nil.
+func (b *Budget) Within(outer *Budget) *Budget {
+	return &Budget{counter: b.counter, limit: b.limit, outer: outer}
 }
 
-// Limit is the number of requests that may be made; false when there is no limit.
-func (b *Budget) Limit() (int, bool) {
-	if b == nil || b.limit == nil {
-		return 0, false
-	}
-	return *b.limit, true
-}
-
-// Check is [ErrExhausted] when nothing is left, so that nothing needs to be begun. It takes nothing.
+// Check is an *[Error] when nothing is left, so that nothing needs to be begun. It takes nothing.
 func (b *Budget) Check() error {
-	if b == nil || b.limit == nil {
+	if b == nil {
 		return nil
 	}
 	n, err := b.counter.spent()
-	if err == nil && n >= *b.limit {
+	if err == nil && n >= b.limit {
 		err = ErrExhausted
 	}
-	return err
+	if err != nil {
+		return &Error{Limit: b.limit, Err: err}
+	}
+	return b.outer.Check()
 }
 
-// Spend takes one request. It is called at the last moment: on an open connection, just before the first byte of the request. So
-// there is nothing that a process could hold and take with it when it dies. The error is [ErrExhausted], or says why the counter cannot be
-// used; then the request must not be made, unless there is no limit, where the counter is only a courtesy to others.
+// Spend takes one request. It is called at the last moment: on an open connection, just before the first byte of the request. So there is nothing
+// that a process could hold and take with it when it dies. When the error is an *[Error] the request must not be made.
+//
+// The inner counter comes first: should the outer budget then be spent, one too many is counted where nothing can be had any more.
 func (b *Budget) Spend(ctx context.Context) error {
 	if b == nil {
 		return nil
 	}
-	err := b.counter.spend(ctx, b.limit)
-	if b.limit == nil {
-		return nil
+	if err := b.counter.spend(ctx, b.limit); err != nil {
+		return &Error{Limit: b.limit, Err: err}
 	}
-	if err != nil && !errors.Is(err, ErrExhausted) {
-		return fmt.Errorf("the counter of judge requests cannot be used: %w", err)
-	}
-	return err
+	return b.outer.Spend(ctx)
 }
+
+// Error says which budget did not let a request through, and why: [ErrExhausted], the end of the context, or what is wrong with the counter.
+type Error struct {
+	Limit int
+	Err   error
+}
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("a budget of %d judge requests: %v", e.Limit, e.Err)
+}
+
+// Unwrap returns the reason.
+func (e *Error) Unwrap() error { return e.Err }
 
 // local is a counter in memory.
 type local struct {
@@ -92,10 +91,10 @@ func (l *local) spent() (int, error) {
 	return l.n, nil
 }
 
-func (l *local) spend(_ context.Context, most *int) error {
+func (l *local) spend(_ context.Context, most int) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if most != nil && l.n >= *most {
+	if l.n >= most {
 		return ErrExhausted
 	}
 	l.n++

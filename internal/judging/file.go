@@ -29,7 +29,7 @@ func (c file) spent() (int, error) {
 	return int(info.Size()), nil
 }
 
-func (c file) spend(ctx context.Context, most *int) error {
+func (c file) spend(ctx context.Context, most int) error {
 	f, err := os.OpenFile(string(c), os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ func (c file) spend(ctx context.Context, most *int) error {
 	if err != nil {
 		return err
 	}
-	if most != nil && info.Size() >= int64(*most) {
+	if info.Size() >= int64(most) {
 		return ErrExhausted
 	}
 	_, err = f.Write([]byte{'.'})

@@ -28,6 +28,6 @@ func HostOf(ctx context.Context) *Host {
 	if h, ok := ctx.Value(hostKey{}).(*Host); ok && h != nil {
 		return h
 	}
-	b, err := Process()
-	return &Host{Budget: b, Err: err}
+	r, err := Process()
+	return &Host{Budget: r.Budget, Err: err}
 }

@@ -10,23 +10,24 @@ import (
 	"testing"
 )
 
-// TestLimits: two budgets over one counter, in memory and in a file.
-func TestLimits(t *testing.T) {
+// TestWithin: a budget within another, in memory and in files. Each request is taken from both.
+func TestWithin(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "counter")
-	if err := Create(path); err != nil {
+	dir := t.TempDir()
+	if err := CreateIn(dir); err != nil {
 		t.Fatal(err)
 	}
-	for name, whole := range map[string]*Budget{"local": Local(new(5)), "shared": Shared(path, new(5))} {
+	for name, whole := range map[string]*Budget{"local": Local(5), "shared": Shared(filepath.Join(dir, runCounter), 5)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			part := whole.Within(new(3))
+			part := Local(3).Within(whole)
 			for range 3 {
 				if err := errors.Join(part.Check(), part.Spend(t.Context())); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if err := part.Check(); !errors.Is(err, ErrExhausted) {
+			var e *Error
+			if err := part.Check(); !errors.Is(err, ErrExhausted) || !errors.As(err, &e) || e.Limit != 3 {
 				t.Errorf("check of the part: %v", err)
 			}
 			if err := part.Spend(t.Context()); !errors.Is(err, ErrExhausted) {
@@ -40,8 +41,12 @@ func TestLimits(t *testing.T) {
 			if err := whole.Spend(t.Context()); !errors.Is(err, ErrExhausted) {
 				t.Errorf("spend of the whole: %v", err)
 			}
-			if n, ok := whole.Within(new(9)).Limit(); n != 5 || !ok {
-				t.Errorf("a wider limit within 5 is %d", n)
+			other := Local(9).Within(whole)
+			if err := other.Check(); !errors.As(err, &e) || e.Limit != 5 {
+				t.Errorf("check of another part when the whole is spent: %v", err)
+			}
+			if err := other.Spend(t.Context()); !errors.As(err, &e) || e.Limit != 5 {
+				t.Errorf("spend of another part when the whole is spent: %v", err)
 			}
 		})
 	}
@@ -57,7 +62,7 @@ func TestExactlyOnce(t *testing.T) {
 	if err := Create(path); err != nil { // the second changes nothing
 		t.Fatal(err)
 	}
-	for _, b := range []*Budget{Local(new(37)), Shared(path, new(37))} {
+	for _, b := range []*Budget{Local(37), Shared(path, 37)} {
 		var mu sync.Mutex
 		var wg sync.WaitGroup
 		got, refused := 0, 0
@@ -88,20 +93,46 @@ func TestNoBudget(t *testing.T) {
 	if err := errors.Join(none.Check(), none.Spend(t.Context())); err != nil {
 		t.Error(err)
 	}
-	if _, ok := none.Limit(); ok {
-		t.Error("no budget has a limit")
+	if err := Local(0).Within(none).Check(); !errors.Is(err, ErrExhausted) {
+		t.Errorf("a limit of 0 within nothing: %v", err)
 	}
-	if n, ok := none.Within(new(0)).Limit(); n != 0 || !ok {
-		t.Error("a limit within nothing is lost")
+}
+
+// TestKitsOfARun: kits of a run share a counter, others do not, and the run's budget is over all.
+func TestKitsOfARun(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := CreateIn(dir); err != nil {
+		t.Fatal(err)
 	}
-	counted := Local(nil)
-	for range 3 {
-		if err := errors.Join(counted.Check(), counted.Spend(t.Context())); err != nil {
-			t.Error(err)
+	s := Settings{Limit: "6", Dir: dir}
+	one, err := s.run("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := s.run("") // another process
+	if err != nil {
+		t.Fatal(err)
+	}
+	spend := func(b *Budget, want int) {
+		t.Helper()
+		n := 0
+		for b.Spend(t.Context()) == nil {
+			n++
+		}
+		if n != want {
+			t.Errorf("%d requests, want %d", n, want)
 		}
 	}
-	if err := counted.Within(new(3)).Check(); !errors.Is(err, ErrExhausted) {
-		t.Errorf("what was spent without a limit does not count: %v", err)
+	spend(one.Kit(new(2), true), 2)
+	spend(two.Kit(new(3), true), 1)
+	spend(one.Kit(new(2), false), 2)
+	spend(two.Kit(nil, true), 1)
+	spend(one.Kit(new(99), true), 0)
+	alone := &Run{}
+	spend(alone.Kit(new(2), true), 2)
+	if alone.Kit(nil, true) != nil {
+		t.Error("no limit is a budget")
 	}
 }
 
@@ -117,15 +148,15 @@ func TestSettings(t *testing.T) {
 		name     string
 		settings Settings
 		exe      string
-		want     string // the counter: a path, "local", "none"
+		want     string // the counters: a directory, "local", "none"
 		limit    int    // -1: none
 		err      string
 	}{
 		{"nothing", Settings{}, "/usr/bin/program", "none", -1, ""},
 		{"limit of a program", Settings{Limit: "5"}, "/usr/bin/program", "local", 5, ""},
-		{"a test of go's", Settings{}, inGo, filepath.Join(work, ".judge-requests"), -1, ""},
-		{"a limited test of go's", Settings{Limit: " 0 "}, inGo, filepath.Join(work, ".judge-requests"), 0, ""},
-		{"m3 test", Settings{Limit: "7", Counter: "/run/counter"}, inGo, "/run/counter", 7, ""},
+		{"a test of go's", Settings{}, inGo, work, -1, ""},
+		{"a limited test of go's", Settings{Limit: " 0 "}, inGo, work, 0, ""},
+		{"m3 test", Settings{Limit: "7", Dir: "/run/counters"}, inGo, "/run/counters", 7, ""},
 		{"a compiled test", Settings{Limit: "7"}, filepath.Join(dir, "shipping.test"), "local", 7, ""},
 		{"a program that go runs", Settings{}, filepath.Join(work, "b001", "exe", "program"), "none", -1, ""},
 		{"a folder that is gone", Settings{Limit: "7"}, filepath.Join(dir, "go-build9", "b001", "x.test"), "", 0, "counter of judge requests cannot be made"},
@@ -136,7 +167,7 @@ func TestSettings(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			b, err := tc.settings.budget(tc.exe)
+			r, err := tc.settings.run(tc.exe)
 			if tc.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.err) {
 					t.Errorf("error %v, want one that says %q", err, tc.err)
@@ -146,19 +177,18 @@ func TestSettings(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := "none"
-			if b != nil {
-				got = "local"
-				if f, ok := b.counter.(file); ok {
-					got = string(f)
-				}
+			got, limit := "none", -1
+			if r.Budget != nil {
+				got, limit = "local", r.Budget.limit
 			}
-			limit, ok := b.Limit()
-			if !ok {
-				limit = -1
+			if f, ok := r.kits.(file); ok {
+				got = filepath.Dir(string(f))
+			}
+			if b := r.Budget; b != nil && r.kits != nil && filepath.Dir(string(b.counter.(file))) != got {
+				t.Errorf("the counters are in two places: %v", r)
 			}
 			if got != tc.want || limit != tc.limit {
-				t.Errorf("counter %s with limit %d, want %s with %d", got, limit, tc.want, tc.limit)
+				t.Errorf("counters %s with limit %d, want %s with %d", got, limit, tc.want, tc.limit)
 			}
 		})
 	}
@@ -166,7 +196,7 @@ func TestSettings(t *testing.T) {
 
 func TestHost(t *testing.T) {
 	t.Parallel()
-	h := &Host{Budget: Local(nil)}
+	h := &Host{Budget: Local(1)}
 	if got := HostOf(WithHost(context.Background(), h)); got != h {
 		t.Error("the context's host is another")
 	}

@@ -1,6 +1,7 @@
 package judging
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,41 +14,61 @@ import (
 const (
 	// EnvLimit is the number of requests that judges may make in the whole run.
 	EnvLimit = "M3_JUDGE_MAX_REQUESTS"
-	// EnvCounter is the file of the run's counter. Only m3 test sets it.
-	EnvCounter = "M3_INTERNAL_JUDGE_COUNTER"
+	// EnvDir is the directory with the run's counters. Only m3 test sets it.
+	EnvDir = "M3_INTERNAL_JUDGE_DIR"
 )
 
-// counterName is the counter's file in a directory that belongs to the run. It begins with a dot, and so is no spool.
-const counterName = ".judge-requests"
-
-// CounterIn is the counter's file in a directory that belongs to the run and is removed with it.
-func CounterIn(dir string) string { return filepath.Join(dir, counterName) }
+// The counters' files in a directory that belongs to the run and is removed with it. They begin with a dot, and so are no spools.
+const (
+	runCounter = ".judge-requests"
+	kitCounter = ".judge-requests-of-kits"
+)
 
 // Settings are what a process is told of its run's budget, as texts: they are checked by who uses them.
 type Settings struct {
-	Limit   string // EnvLimit
-	Counter string // EnvCounter
+	Limit string // EnvLimit
+	Dir   string // EnvDir
 }
 
-// process is the budget of this process. It is the process's, because a budget that each kit counted for itself would be none.
+// Run is what the processes of one m3 test, or of one go test, share.
+type Run struct {
+	// Budget is the whole run's; nil when it has no limit.
+	Budget *Budget
+
+	kits counter // what kits with a limit of their own have spent; nil when the process is alone
+}
+
+// Kit is the budget of a kit with a limit of its own, or without (nil). When the kit belongs to the run, its requests are counted together with those of
+// the other such kits in all processes of the run; else it counts for itself. The run's budget holds in any case.
+func (r *Run) Kit(limit *int, joined bool) *Budget {
+	switch {
+	case limit == nil:
+		return r.Budget
+	case joined && r.kits != nil:
+		return (&Budget{counter: r.kits, limit: *limit}).Within(r.Budget)
+	default:
+		return Local(*limit).Within(r.Budget)
+	}
+}
+
+// process is the run of this process. It is the process's, because a budget that each kit counted for itself would be none.
 var process struct {
-	mu     sync.Mutex
-	known  bool
-	budget *Budget
-	err    error
+	mu    sync.Mutex
+	known bool
+	run   *Run
+	err   error
 }
 
-// Process is the budget that this process shares with the others of its run: of one m3 test, or of one go test. It is nil when there is
-// neither a limit nor a run that it belongs to. The error says that the limit is no number, and how to write it. Without [Take] the environment
-// says what it is, at the first call.
-func Process() (*Budget, error) {
+// Process is the run that this process belongs to; never nil. The error says that the limit is no number, and how to write it, or that there is a limit and
+// no place to count. Without [Take] the environment says what it is, at the first call.
+func Process() (*Run, error) {
 	process.mu.Lock()
 	defer process.mu.Unlock()
 	if !process.known {
 		process.known = true
-		process.budget, process.err = environment().budget(executable())
+		process.run, process.err = environment().run(executable())
 	}
-	return process.budget, process.err
+	return process.run, process.err
 }
 
 // Take makes the environment's settings those of the process, and takes them out of the environment, so that servers and nested runs do not
@@ -55,7 +76,7 @@ func Process() (*Budget, error) {
 func Take() Settings {
 	s := environment()
 	os.Unsetenv(EnvLimit)
-	os.Unsetenv(EnvCounter)
+	os.Unsetenv(EnvDir)
 	Adopt(s)
 	return s
 }
@@ -65,11 +86,11 @@ func Adopt(s Settings) {
 	process.mu.Lock()
 	defer process.mu.Unlock()
 	process.known = true
-	process.budget, process.err = s.budget(executable())
+	process.run, process.err = s.run(executable())
 }
 
 func environment() Settings {
-	return Settings{Limit: os.Getenv(EnvLimit), Counter: os.Getenv(EnvCounter)}
+	return Settings{Limit: os.Getenv(EnvLimit), Dir: os.Getenv(EnvDir)}
 }
 
 func executable() string {
@@ -77,28 +98,37 @@ func executable() string {
 	return path
 }
 
-// budget is the budget that the settings make for the executable.
-func (s Settings) budget(exe string) (*Budget, error) {
+// run is the run that the settings describe to the executable.
+func (s Settings) run(exe string) (*Run, error) {
 	limit, err := ParseLimit(s.Limit)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", EnvLimit, err)
+		return &Run{}, fmt.Errorf("%s: %w", EnvLimit, err)
 	}
-	if s.Counter != "" {
-		return Shared(s.Counter, limit), nil
-	}
-	if dir := goWork(exe); dir != "" {
-		path := CounterIn(dir)
-		if err = Create(path); err == nil {
-			return Shared(path, limit), nil
+	dir := s.Dir
+	if dir == "" {
+		if dir = goWork(exe); dir != "" {
+			err = CreateIn(dir)
 		}
 	}
-	if err != nil && limit != nil { // alone it would not be the run's budget
-		return nil, fmt.Errorf("the counter of judge requests cannot be made: %w", err)
+	switch {
+	case err != nil && limit != nil: // alone it would not be the run's budget
+		return &Run{}, fmt.Errorf("the counter of judge requests cannot be made: %w", err)
+	case err == nil && dir != "":
+		r := &Run{kits: file(filepath.Join(dir, kitCounter))}
+		if limit != nil {
+			r.Budget = Shared(filepath.Join(dir, runCounter), *limit)
+		}
+		return r, nil
+	case limit != nil:
+		return &Run{Budget: Local(*limit)}, nil
+	default:
+		return &Run{}, nil
 	}
-	if limit == nil {
-		return nil, nil
-	}
-	return Local(limit), nil
+}
+
+// CreateIn makes the counters in a directory. Those that are there already stay as they are.
+func CreateIn(dir string) error {
+	return errors.Join(Create(filepath.Join(dir, runCounter)), Create(filepath.Join(dir, kitCounter)))
 }
 
 // ParseLimit reads a limit: a whole number, 0 for no request at all. Nothing is no limit (nil).
