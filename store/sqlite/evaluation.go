@@ -26,13 +26,17 @@ func lineageKey(l eval.Lineage) []byte {
 
 // addEvaluation adds an evaluation, unless it is there. It stands already as store.Decode made it.
 func (s *Store) addEvaluation(r *store.Evaluation) error {
-	var there bool
-	if err := s.row(`SELECT EXISTS (SELECT 1 FROM evaluation_record WHERE evaluation_id = ?)`, r.ID).Scan(&there); err != nil || there {
-		return err
-	}
 	b, err := store.Encode(r)
 	if err != nil {
 		return &recordError{err}
+	}
+	var id int64
+	err = s.row(`INSERT OR IGNORE INTO evaluation_record (evaluation_id, test_id, record) VALUES (?, ?, ?) RETURNING id`, r.ID, r.TestID, string(b)).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil // it is there
+	}
+	if err != nil {
+		return err
 	}
 	lineage := lineageKey(r.Lineage())
 	latest, required, err := s.supersede(lineage, &r.Result)
@@ -43,16 +47,12 @@ func (s *Store) addEvaluation(r *store.Evaluation) error {
 	if err != nil {
 		return err
 	}
-	var id int64
-	if err := s.row(insertEvaluation, append([]any{lineage, latest, required}, args...)...).Scan(&id); err != nil {
-		return err
-	}
-	return s.exec(`INSERT INTO evaluation_record (id, evaluation_id, test_id, record) VALUES (?, ?, ?, ?)`, id, r.ID, r.TestID, string(b))
+	return s.exec(insertEvaluation, append([]any{id, lineage, latest, required}, args...)...)
 }
 
-const insertEvaluation = `INSERT INTO evaluation (lineage, latest, required, created_ns, kind, turn_id, status, score, suite_id, run, case_id, evaluator,
+const insertEvaluation = `INSERT INTO evaluation (id, lineage, latest, required, created_ns, kind, turn_id, status, score, suite_id, run, case_id, evaluator,
 		subject_kind, provider, model, rubric, execution, orphan, metadata)
-	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
 // supersede says whether r is the latest of its lineage so far, and whether it is required by then. The one that was the latest before is so no more; where that stays
 // the latest, it becomes required when r is.
@@ -195,7 +195,7 @@ func (s *Store) Evaluations(ctx context.Context, q *store.EvaluationQuery) ([]ev
 		args = append(args, string(q.Execution), string(q.Execution))
 	}
 	if q.Required {
-		where = append(where, `e.lineage IN (SELECT lineage FROM evaluation WHERE latest AND required)`)
+		where = append(where, `EXISTS (SELECT 1 FROM evaluation l WHERE l.lineage = e.lineage AND l.latest AND l.required)`)
 	}
 	records, err := records[store.Evaluation](ctx, s, `SELECT r.record FROM evaluation e JOIN evaluation_record r ON r.id = e.id
 		WHERE `+strings.Join(where, " AND ")+` ORDER BY e.created_ns, r.evaluation_id`, args...)
