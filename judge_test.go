@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -75,6 +77,41 @@ func TestJudgesThroughAKit(t *testing.T) {
 	defer again.Close()
 	if diff := cmp.Diff(rows, stored(t, again, nil)); diff != "" {
 		t.Errorf("rows (-returned +stored):\n%s", diff)
+	}
+}
+
+// TestJudgesAtOnce: many callers of one judge get what one gets.
+func TestJudgesAtOnce(t *testing.T) {
+	t.Parallel()
+	p := providertest.New(t, func(r *providertest.Request) providertest.Reply {
+		if strings.Contains(string(r.Body), "wrong") {
+			return verdict("0.1")
+		}
+		return verdict("0.9")
+	})
+	kit := newKit(t, m3.Config{})
+	j := localJudge(p)
+	ask := func(actual string) string {
+		r, err := kit.JudgeResponse(t.Context(), j, judge.Subject{Input: "i", Expected: "e", Actual: actual}, &m3.EvaluateOptions{Name: "answer.v1"})
+		if err != nil {
+			t.Error(err)
+			return ""
+		}
+		return fmt.Sprint(r.Status, *r.Score, r.Rationale, r.SubjectDigest, r.Provenance.ConfigDigest)
+	}
+	want := map[string]string{"right": ask("right"), "wrong": ask("wrong")}
+	var wg sync.WaitGroup
+	for i := range 40 {
+		wg.Go(func() {
+			actual := []string{"right", "wrong"}[i%2]
+			if got := ask(actual); got != want[actual] {
+				t.Errorf("%s: %s, want %s", actual, got, want[actual])
+			}
+		})
+	}
+	wg.Wait()
+	if want["right"] == want["wrong"] || len(p.Requests()) != 42 {
+		t.Errorf("%d requests; %v", len(p.Requests()), want)
 	}
 }
 
@@ -158,7 +195,9 @@ func TestJudgeBudgetOfAKit(t *testing.T) {
 	kit := newKit(t, m3.Config{JudgeMaxRequests: new(3)})
 	client, _ := closed(t, kit, nil)
 	register(t, kit, "judged.v1", localJudge(p).Evaluate)
-	register(t, kit, "wrapped.v1", func(ctx context.Context, e eval.Context) (eval.Decision, error) { return localJudge(p).Evaluate(ctx, e) })
+	register(t, kit, "wrapped.v1", func(ctx context.Context, e eval.Context) (eval.Decision, error) {
+		return localJudge(p).Evaluate(ctx, e)
+	})
 	var ends []any
 	for _, name := range []string{"judged.v1", "wrapped.v1", "judged.v1", "wrapped.v1"} {
 		r, err := kit.Evaluate(t.Context(), judged, name, &m3.EvaluateOptions{Execution: client.ExecutionID()})
