@@ -33,6 +33,10 @@ type Config struct {
 	Suite string
 	// Protocol is the default for every Direct of the kit: an exact version, or empty for the newest that both sides speak.
 	Protocol string
+	// JudgeMaxRequests is the most requests that judges may make, retries included; 0 is none at all. Nil: no limit of the kit's own. A kit whose
+	// executions are recorded in the run of its test process counts together with all other kits of that run that have such a limit, in all its processes; another counts for itself.
+	// What m3 test --judge-max-requests allows holds in any case.
+	JudgeMaxRequests *int
 	// TestID ties executions to a recorded test. m3test sets it.
 	TestID string
 	// Case is the case of evaluations that have neither an execution nor a case of their own. m3test sets it: the test's name.
@@ -67,6 +71,7 @@ type Kit struct {
 	clients map[*Client]struct{}
 	eras    map[string]bool // definition → speaks only the initialize era
 	evals   evaluations
+	judges  judges
 	begun   sync.Once
 	beginE  error
 
@@ -87,6 +92,9 @@ func New(cfg Config) (*Kit, error) {
 	}
 	if err := checkProtocol(cfg.Protocol); err != nil {
 		return nil, err
+	}
+	if n := cfg.JudgeMaxRequests; n != nil && *n < 0 {
+		return nil, validationf("Config.JudgeMaxRequests is %d: write the number of requests, 0 for none, or leave it nil for no limit", *n)
 	}
 	explicit := cfg.RunID != ""
 	if cfg.Store == nil {

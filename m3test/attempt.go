@@ -14,6 +14,7 @@ import (
 	"github.com/m3-go/m3"
 	"github.com/m3-go/m3/eval"
 	"github.com/m3-go/m3/expect"
+	"github.com/m3-go/m3/internal/judging"
 	"github.com/m3-go/m3/store"
 	"github.com/m3-go/m3/store/memory"
 	"github.com/m3-go/m3/trace"
@@ -60,6 +61,9 @@ func (p *process) attempt(t T, suite string) (*attempt, error) {
 	}
 	if p.interrupted() {
 		return nil, errInterrupted
+	}
+	if _, err := judging.Process(); err != nil {
+		return nil, err
 	}
 	rec, err := p.open(t.Context())
 	if err != nil {
@@ -155,7 +159,7 @@ func (a *attempt) newKit(o *KitOptions) (*m3.Kit, error) {
 		return nil, fmt.Errorf("KitOptions.Suite: %w", err)
 	}
 	cfg := m3.Config{Store: o.Store, RunID: o.RunID, Suite: a.p.redact(suite), Protocol: o.Protocol, SensitiveKeys: o.SensitiveKeys, StderrLine: a.stderrLine, OnFindings: a.strict,
-		Case: a.record.Name, Gate: &a.p.gate}
+		Case: a.record.Name, Gate: &a.p.gate, JudgeMaxRequests: o.JudgeMaxRequests}
 	if suite == "" {
 		cfg.Suite = a.record.Suite
 	}

@@ -20,6 +20,7 @@ type testFlags struct {
 	suiteSet  bool
 	junit     string
 	json      bool
+	judgeMax  countFlag
 }
 
 func (c *cli) testCommand() *cobra.Command {
@@ -50,6 +51,7 @@ missing; 2 that m3 could not do its part; 130 Ctrl-C, 143 SIGTERM.`,
 	cmd.Flags().StringVar(&f.suite, "suite", "", "run only the tests of this suite")
 	cmd.Flags().StringVar(&f.junit, "junit", "", "file to write the run to as JUnit XML")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print the results as JSON lines instead of text")
+	cmd.Flags().Var(&f.judgeMax, "judge-max-requests", "the most requests that judges may make in the whole run, retries included")
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if !strings.HasPrefix(err.Error(), "unknown ") {
 			return &hintError{err: err, hint: cmd.CommandPath() + " --help lists the flags"}
@@ -71,6 +73,9 @@ func (c *cli) test(ctx context.Context, f *testFlags, before, after []string) er
 	}
 	env, err := withEnvFile(os.Environ(), c.path(f.envFile))
 	if err != nil {
+		return err
+	}
+	if env, err = f.judgeMax.into(env); err != nil {
 		return err
 	}
 	proj, err := findProject(c.path(orElse(args.Chdir, ".")))

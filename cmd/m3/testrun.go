@@ -19,8 +19,10 @@ import (
 	"github.com/m3-go/m3"
 	"github.com/m3-go/m3/internal/evidence"
 	"github.com/m3-go/m3/internal/gotest"
+	"github.com/m3-go/m3/internal/judging"
 	"github.com/m3-go/m3/internal/report"
 	"github.com/m3-go/m3/store"
+	"github.com/m3-go/m3/store/spool"
 	"github.com/m3-go/m3/store/sqlite"
 )
 
@@ -47,6 +49,7 @@ type testRun struct {
 	junit string // where JUnit XML goes; empty: nowhere
 	json  bool   // results are JSON lines
 
+	hold     *spool.Hold // of the run's directory, in which the counters of judge requests are
 	id       string
 	started  time.Time
 	redactor *evidence.Redactor
@@ -105,13 +108,19 @@ func (r *testRun) begin(ctx context.Context) error {
 	r.redactor = redactorOf(r.env)
 	r.style = report.Style{Module: r.proj.module}
 	r.tellWith()
-	run := r.record(store.RunRunning, nil)
-	if err := r.c.patiently(ctx, r.db, func() error { return r.st.Append(ctx, run) }); locked(err) {
-		return hint(lockedHint, "record the run in %s: %w", r.db, err)
-	} else if err != nil {
-		return fmt.Errorf("record the run in %s: %w", r.db, err)
+	if err := r.holdJudges(ctx); err != nil {
+		return err
 	}
-	return nil
+	run := r.record(store.RunRunning, nil)
+	err = r.c.patiently(ctx, r.db, func() error { return r.st.Append(ctx, run) })
+	if err == nil {
+		return nil
+	}
+	r.hold.Release()
+	if locked(err) {
+		return hint(lockedHint, "record the run in %s: %w", r.db, err)
+	}
+	return fmt.Errorf("record the run in %s: %w", r.db, err)
 }
 
 // tellWith chooses how the run is told: as text, or as JSON lines.
@@ -178,16 +187,16 @@ func (r *testRun) detail(ex *gotest.Exit) []byte {
 	return b
 }
 
-// environment is what go test gets: the user's, the file's, and m3's own three.
+// environment is what go test gets: the user's, the file's, and m3's own.
 func (r *testRun) environment() []string {
 	var env []string
 	for _, kv := range r.env {
 		name, _, _ := strings.Cut(kv, "=")
-		if name != envResultsDB && name != envRunID && (name != envSuite || r.suite == "") {
+		if name != envResultsDB && name != envRunID && name != judging.EnvDir && (name != envSuite || r.suite == "") {
 			env = append(env, kv)
 		}
 	}
-	env = append(env, envResultsDB+"="+r.db, envRunID+"="+r.id)
+	env = append(env, envResultsDB+"="+r.db, envRunID+"="+r.id, judging.EnvDir+"="+r.hold.Dir())
 	if r.suite != "" {
 		env = append(env, envSuite+"="+r.suite)
 	}
@@ -402,6 +411,7 @@ func (r *testRun) end(ctx context.Context, ex *gotest.Exit) {
 	}
 	r.pending = append(r.pending, r.record(status, ex))
 	r.mu.Unlock()
+	r.hold.Release() // before the last taking in, which sweeps
 	r.flushAll(ctx)
 }
 
