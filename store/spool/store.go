@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -161,6 +162,9 @@ func (s *Store) Append(ctx context.Context, recs ...store.Record) error {
 	if err == nil {
 		err = s.write()
 	}
+	if err == nil && s.matters() {
+		err = s.there()
+	}
 	if err != nil {
 		s.forget()
 		return err
@@ -256,6 +260,27 @@ func (s *Store) write() error {
 	return err
 }
 
+// matters reports whether what was written is more than events of an execution that goes on. Then it is worth a look whether the file is still there.
+func (s *Store) matters() bool {
+	return slices.ContainsFunc(s.pending, func(p pending) bool {
+		_, event := p.rec.(*store.Event)
+		return !event || p.end != nil
+	})
+}
+
+// there finds out whether somebody deleted the file under its writer: then what is written goes nowhere. Nothing more is written.
+func (s *Store) there() error {
+	info, err := s.f.Stat()
+	if err != nil {
+		return s.readError(err)
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Nlink == 0 {
+		s.failed = fmt.Errorf("spool: %s was deleted while it was recorded into: what it held is lost, as far as it was not taken in before", s.file.Path)
+		return s.failed
+	}
+	return nil
+}
+
 // wrote clears the buffer after a write and lets the test hook see it.
 func (s *Store) wrote() {
 	s.buf = s.buf[:0]
@@ -335,6 +360,9 @@ func (s *Store) Close() error {
 	s.closed = true
 	s.catalog.Close()
 	var errs []error
+	if s.f != nil && s.failed == nil && s.off > 0 {
+		errs = append(errs, s.there())
+	}
 	for _, f := range []*os.File{s.f, s.dirf} {
 		if f != nil {
 			errs = append(errs, f.Close())
