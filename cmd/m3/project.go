@@ -193,14 +193,6 @@ func shellQuote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// was is a number with its noun and verb.
-func was(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun + " was"
-	}
-	return count(n, noun) + " were"
-}
-
 // count is a number with its noun.
 func count(n int, noun string) string {
 	if n == 1 {

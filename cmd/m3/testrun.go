@@ -386,7 +386,7 @@ func (r *testRun) finish(ctx context.Context, ex *gotest.Exit) error {
 		code = orCode(code, exitUsage)
 	}
 	if lost := r.st.Ingested().Lost; lost > 0 {
-		r.c.fail(fmt.Sprintf("%s in %s.spool deleted while the tests ran: what was recorded there after that is lost", was(lost, "spool"), r.db), "")
+		r.c.fail(fmt.Sprintf("%s.spool was deleted while the tests ran: what was recorded there after that is lost (%s)", r.db, count(lost, "spool")), "")
 		code = orCode(code, exitUsage)
 	}
 	if bad := r.st.Ingested().Bad; bad > 0 {

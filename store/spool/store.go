@@ -18,6 +18,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,6 +32,9 @@ import (
 
 // keepBuffer is the largest write buffer that is kept for the next write.
 const keepBuffer = 1 << 20
+
+// reserved is how many bytes of the disk are kept for ends. One is some hundred.
+const reserved = 32 << 10
 
 // Config says whose spool it is. Database and RunID are needed.
 type Config struct {
@@ -52,12 +56,13 @@ type Store struct {
 	store.Index // the catalog's
 	catalog     *store.Catalog
 
-	dir    string // of the run
-	file   File
-	f      *os.File
-	dirf   *os.File // holds the run's directory
-	after  func(int64)
-	closed bool
+	dir     string // of the run
+	reserve string // the file that keeps room for ends; empty once that was given up
+	file    File
+	f       *os.File
+	dirf    *os.File // holds the run's directory
+	after   func(int64)
+	closed  bool
 
 	mu      sync.Mutex
 	off     int64 // the end of the last whole line
@@ -127,6 +132,11 @@ func (s *Store) create(ctx context.Context, cfg *Config) (err error) {
 	if err := s.write(); err != nil {
 		return err
 	}
+	// On a disk that fills up, the ends of executions and tests still find room, and can say why what is before them is not whole.
+	s.reserve = filepath.Join(s.dir, "."+id+".reserve")
+	if err := os.WriteFile(s.reserve, make([]byte, reserved), 0o600); err != nil {
+		return err
+	}
 	if err := os.Rename(temp, s.file.Path); err != nil {
 		return err
 	}
@@ -160,6 +170,9 @@ func (s *Store) Append(ctx context.Context, recs ...store.Record) error {
 	}
 	err := s.encode(recs)
 	if err == nil {
+		err = s.write()
+	}
+	if errors.Is(err, syscall.ENOSPC) && s.matters() && s.makeRoom() {
 		err = s.write()
 	}
 	if err == nil && s.matters() {
@@ -251,7 +264,10 @@ func (s *Store) write() error {
 		s.off += int64(n)
 		return nil
 	}
-	err = fmt.Errorf("spool: write: %w", err)
+	if path := (*fs.PathError)(nil); errors.As(err, &path) {
+		err = path.Err // it names the file as it was called when it was made
+	}
+	err = fmt.Errorf("spool: write to %s: %w", s.file.Path, err)
 	if n > 0 {
 		if terr := s.f.Truncate(s.off); terr != nil {
 			s.failed = fmt.Errorf("%w (and the part that was written stays: %w)", err, terr)
@@ -260,12 +276,30 @@ func (s *Store) write() error {
 	return err
 }
 
-// matters reports whether what was written is more than events of an execution that goes on. Then it is worth a look whether the file is still there.
+// matters reports whether what is written is more than events of an execution that goes on: then it is worth a look whether the file is still
+// there, and the room that was kept.
 func (s *Store) matters() bool {
 	return slices.ContainsFunc(s.pending, func(p pending) bool {
 		_, event := p.rec.(*store.Event)
 		return !event || p.end != nil
 	})
+}
+
+// makeRoom gives up the room that was kept for ends, once.
+func (s *Store) makeRoom() bool {
+	if s.reserve == "" || s.failed != nil {
+		return false
+	}
+	err := os.Truncate(s.reserve, 0)
+	s.dropReserve()
+	return err == nil
+}
+
+func (s *Store) dropReserve() {
+	if s.reserve != "" {
+		_ = os.Remove(s.reserve) // what is left goes with the directory
+		s.reserve = ""
+	}
 }
 
 // there finds out whether somebody deleted the file under its writer: then what is written goes nowhere. Nothing more is written.
@@ -358,6 +392,7 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.closed = true
+	s.dropReserve()
 	s.catalog.Close()
 	var errs []error
 	if s.f != nil && s.failed == nil && s.off > 0 {

@@ -68,7 +68,7 @@ func (t *tail) limitation() trace.Limitation {
 	if t.lost {
 		return trace.Limitation{Code: "persistence_failed", Message: "the spool that it was recorded in was deleted before it was read to its end: what came after is lost"}
 	}
-	return trace.Limitation{Code: "interrupted", Message: "the process that recorded the execution ended before it did"}
+	return trace.Limitation{Code: "interrupted", Message: "the recording stops before the end of the execution: the process that recorded it ended, or could not write any more"}
 }
 
 // interruptExecution gives an execution the end that its process could not record. It is as late as the last thing known of it.
@@ -143,8 +143,8 @@ func (t *tail) endRun(id string, interrupted bool) error {
 		return err
 	}
 	run := *rec.(*store.Run)
-	if run.Owner == "m3 test" && run.Finished != nil {
-		return nil // it recorded the end in the database itself
+	if run.Owner == "m3 test" && (run.Finished != nil || t.lost) {
+		return nil // it records the end in the database itself, and may live without its spool
 	}
 	run.Status = store.RunInterrupted
 	if run.Owner == "go test" && !interrupted {
