@@ -113,7 +113,7 @@ func (f *dbFlag) Set(path string) error {
 	return nil
 }
 
-// lockPatience is how long a database may be locked by somebody else before m3 gives up.
+// lockPatience is how long a database may be locked by somebody else before m3 gives up, unless cli.patience says otherwise.
 const lockPatience = 30 * time.Second
 
 // openDB opens a database for recording; it is made when it is not there. It waits for one that is locked.
@@ -157,12 +157,16 @@ const lockedHint = "another program has the database locked (sqlite3 in a transa
 
 // patiently tries again as long as the database is locked, at most lockPatience, and says that it waits.
 func (c *cli) patiently(ctx context.Context, path string, do func() error) error {
-	end := time.Now().Add(lockPatience)
+	patience := lockPatience
+	if c.patience > 0 {
+		patience = c.patience
+	}
+	end := time.Now().Add(patience)
 	err := do()
 	if !locked(err) {
 		return err
 	}
-	fmt.Fprintf(c.err, "m3: the database %s is locked by another program: waiting for it, up to %s\n", report.Clean(path), lockPatience)
+	fmt.Fprintf(c.err, "m3: the database %s is locked by another program: waiting for it, up to %s\n", report.Clean(path), patience)
 	for locked(err) && time.Now().Before(end) && ctx.Err() == nil {
 		time.Sleep(100 * time.Millisecond)
 		err = do()

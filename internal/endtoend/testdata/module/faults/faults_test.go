@@ -70,8 +70,13 @@ func connect(t *testing.T) *m3.Client {
 // call makes a call of about size bytes, and holds its answer to what was sent.
 func call(t *testing.T, client *m3.Client, n, size int) {
 	t.Helper()
+	callIn(t.Context(), t, client, n, size)
+}
+
+func callIn(ctx context.Context, t *testing.T, client *m3.Client, n, size int) {
+	t.Helper()
 	text := fmt.Sprintf("%d:%s", n, strings.Repeat("x", size))
-	res, err := client.CallTool(t.Context(), "echo", m3.Args{"text": text}, nil)
+	res, err := client.CallTool(ctx, "echo", m3.Args{"text": text}, nil)
 	if err != nil {
 		t.Errorf("call %d: %v", n, err)
 		return
@@ -116,17 +121,20 @@ func TestGone(t *testing.T) {
 func TestMoments(t *testing.T) {
 	for _, name := range []string{"a", "b"} {
 		t.Run(name, func(t *testing.T) {
+			fmt.Println("at connect", name)
 			client := connect(t)
 			for n := range 3 {
 				call(t, client, n, 100)
 			}
 			t.Cleanup(func() {
+				fmt.Println("at cleanup", name)
 				late := connect(t)
-				call(t, late, 9, 100)
+				callIn(context.Background(), t, late, 9, 100)
 				time.Sleep(50 * time.Millisecond)
 			})
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			defer cancel()
+			fmt.Println("at call", name)
 			if _, err := client.CallTool(ctx, "hang", nil, nil); err == nil {
 				t.Error("it was answered")
 			}
