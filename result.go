@@ -224,20 +224,15 @@ func complete(operation string, result trace.JSON) error {
 }
 
 func decodeToolResult(operation string, raw trace.JSON) (*ToolCallResult, error) {
-	var wire struct {
-		Content           []json.RawMessage `json:"content"`
-		StructuredContent trace.JSON        `json:"structuredContent"`
-		IsError           bool              `json:"isError"`
-	}
-	if err := unmarshal(raw, &wire); err != nil {
+	wire, err := decodeParts(raw)
+	if err != nil {
 		return nil, malformed(operation, "result", err)
 	}
-	r := &ToolCallResult{StructuredContent: wire.StructuredContent, IsError: wire.IsError, Raw: raw}
-	if len(wire.Content) > 0 {
-		r.Content = make([]Content, len(wire.Content))
+	r := &ToolCallResult{StructuredContent: wire.structured, IsError: wire.isError, Raw: raw}
+	if len(wire.content) > 0 {
+		r.Content = make([]Content, len(wire.content))
 	}
-	for i, b := range wire.Content {
-		var err error
+	for i, b := range wire.content {
 		if r.Content[i], err = decodeBlock(b); err != nil {
 			return nil, malformed(operation, fmt.Sprintf("content block %d", i), err)
 		}
@@ -245,7 +240,14 @@ func decodeToolResult(operation string, raw trace.JSON) (*ToolCallResult, error)
 	return r, nil
 }
 
-func decodeBlock(b json.RawMessage) (Content, error) {
+func decodeBlock(b []byte) (Content, error) {
+	if len(b) >= largeText {
+		return decodeLargeBlock(b)
+	}
+	return decodeSmallBlock(b)
+}
+
+func decodeSmallBlock(b []byte) (Content, error) {
 	var c struct {
 		Type string `json:"type"`
 		Text string `json:"text"`
