@@ -25,6 +25,10 @@ func TestMain(m *testing.M) {
 	if kind := os.Getenv(fixtureEnv); kind != "" {
 		os.Exit(playFixture(kind))
 	}
+	if os.Getenv(floodVariable) != "" {
+		serveFlood()
+		return
+	}
 	if rules, ok := os.LookupEnv(rulesVariable); ok {
 		wiretest.Serve(rules)
 		return
