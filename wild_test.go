@@ -36,7 +36,7 @@ const verdictTime = 500 * time.Millisecond
 //	sampling, roots, validate                 what the client offers and does
 //	alone                                     not beside other cases: its payload is large
 //	maxframe N
-//	list | listall | call TOOL ARGS | both TOOL | cancel TOOL | ping | settle 50ms
+//	list | listall | call TOOL ARGS | progress TOOL | both TOOL | cancel TOOL | ping | settle 50ms
 //
 // Its file must was written from the case, before anything was run:
 //
@@ -140,7 +140,7 @@ func (w *wildCase) option(line string) (err error) {
 		w.alone = true
 	case "validate":
 		w.validate = true
-	case "list", "listall", "call", "both", "cancel", "ping", "settle":
+	case "list", "listall", "call", "progress", "both", "cancel", "ping", "settle":
 		w.steps = append(w.steps, line)
 	default:
 		err = fmt.Errorf("unknown line %q", line)
@@ -388,6 +388,8 @@ func (w *wildCase) doOurs(ctx context.Context, client *m3.Client, verb, rest str
 		return toolNames(tools), err
 	case "call":
 		return callOurs(ctx, client, tool, args)
+	case "progress":
+		return callWithProgress(ctx, client, tool)
 	case "both":
 		return twice(func() (string, error) { return callOurs(ctx, client, tool, "{}") })
 	case "cancel":
@@ -423,6 +425,20 @@ func callOurs(ctx context.Context, client *m3.Client, tool, args string) (string
 		text = "tool error: " + text
 	}
 	return text + " " + string(res.StructuredContent), nil
+}
+
+// callWithProgress asks for progress, and tells the values that came.
+func callWithProgress(ctx context.Context, client *m3.Client, tool string) (string, error) {
+	var mu sync.Mutex
+	var values []string
+	_, err := client.CallTool(ctx, tool, nil, &m3.CallOptions{Progress: func(p m3.Progress) {
+		mu.Lock()
+		defer mu.Unlock()
+		values = append(values, strconv.FormatFloat(p.Progress, 'g', -1, 64))
+	}})
+	mu.Lock()
+	defer mu.Unlock()
+	return strings.Join(values, ","), err
 }
 
 // twice runs fn two times at once.
