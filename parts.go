@@ -9,88 +9,27 @@ import (
 	"github.com/m3-go/m3/trace"
 )
 
-// part is a JSON value as it stands inside of the text that it is decoded from: a result of many megabytes is not copied to look into it.
-type part []byte
-
-// UnmarshalJSON keeps b itself. Encoding/json says that it must be copied, so whoever uses a part asks within first.
-func (p *part) UnmarshalJSON(b []byte) error { *p = b; return nil }
-
-// within reports whether the part lies in the memory of whole.
-func (p part) within(whole []byte) bool {
-	i := cap(whole) - cap(p)
-	return len(p) > 0 && i >= 0 && i+len(p) <= len(whole) && &whole[i] == &p[0]
-}
-
 // toolResult are the members of a tool's result that m3 reads.
 type toolResult struct {
-	content    []part
+	content    []json.RawMessage
 	structured trace.JSON
 	isError    bool
 }
 
-// decodeParts decodes a tool's result without copying what is in it.
-func decodeParts(raw trace.JSON) (r toolResult, err error) {
-	var wire struct {
-		Content           []part `json:"content"`
-		StructuredContent part   `json:"structuredContent"`
-		IsError           bool   `json:"isError"`
+// decodeParts decodes a tool's result; a large one without copying what is in it.
+func decodeParts(raw trace.JSON) (toolResult, error) {
+	if len(raw) >= largeText {
+		if r, ok := scanResult(raw); ok {
+			return r, nil
+		}
 	}
-	if err := unmarshal(raw, &wire); err != nil {
-		return r, err
-	}
-	aliased := wire.StructuredContent == nil || wire.StructuredContent.within(raw)
-	for _, p := range wire.Content {
-		aliased = aliased && p.within(raw)
-	}
-	if !aliased {
-		return copyParts(raw)
-	}
-	r = toolResult{content: wire.Content, isError: wire.IsError}
-	for i, p := range r.content {
-		r.content[i] = p[:len(p):len(p)] // who appends to it writes elsewhere
-	}
-	if p := wire.StructuredContent; p != nil {
-		r.structured = trace.JSON(p[:len(p):len(p)])
-	}
-	return r, nil
-}
-
-// copyParts is decodeParts where members must be left out first, or encoding/json does not decode in place.
-func copyParts(raw trace.JSON) (r toolResult, err error) {
 	var wire struct {
 		Content           []json.RawMessage `json:"content"`
 		StructuredContent trace.JSON        `json:"structuredContent"`
 		IsError           bool              `json:"isError"`
 	}
-	err = unmarshal(raw, &wire)
-	r = toolResult{structured: wire.StructuredContent, isError: wire.IsError}
-	for _, b := range wire.Content {
-		r.content = append(r.content, part(b))
-	}
-	return r, err
-}
-
-// decodeLargeBlock is decodeBlock for a block whose text is not copied twice.
-func decodeLargeBlock(b []byte) (Content, error) {
-	var c struct {
-		Type string `json:"type"`
-		Text part   `json:"text"`
-	}
-	if err := unmarshal(b, &c); err != nil {
-		return Content{}, err
-	}
-	out := Content{Type: c.Type, Raw: trace.JSON(b)}
-	if c.Text == nil {
-		return out, nil
-	}
-	if !c.Text.within(b) {
-		c.Text = append(part(nil), c.Text...)
-	}
-	var err error
-	if out.Text, err = textOf(c.Text); err != nil {
-		return decodeSmallBlock(b) // which says it as it always does
-	}
-	return out, nil
+	err := unmarshal(raw, &wire)
+	return toolResult{wire.Content, wire.StructuredContent, wire.IsError}, err
 }
 
 // largeText is from how many bytes on a text is worth being decoded without a copy in between.

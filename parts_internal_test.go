@@ -56,6 +56,14 @@ func TestDecodeLargeToolResult(t *testing.T) {
 		`{"content":[{"type":1,"x":"PAD"}]}`,
 		`{"content":"PAD"}`,
 		`{"content":[{"type":"text","text":"PAD","text":"b"}]}`,
+		`{"content":[{"type":"text","text":"PAD","text":null}]}`,
+		`{"content":[{"typ\u0065":"text","text":"PAD"}],"isError":null}`,
+		` { "isError" : false , "content" : [ { "text" : "PAD" , "type" : "text" , "n" : [ 1 , { "a" : "]}" } , -2.5e3 ] } , {"type":"x\ny"} ] , "z" : {} , "y":[] } `,
+		`{"content":[],"structuredContent":{"PAD":"\"}"}}`,
+		`{"content":[],"structuredContent":[1,"PAD"]}`,
+		`{"content":[{"type":"text","text":"PAD"},7]}`,
+		`{"content":[{"type":"ÿ","text":"PAD"}]}`,
+		`{"content":[{"type":"text"}],"content":[{"type":"audio","data":"PAD"}]}`,
 	} {
 		small, serr := decodeToolResult("call", trace.JSON(strings.ReplaceAll(form, "PAD", `x\n`)))
 		raw := trace.JSON(strings.ReplaceAll(form, "PAD", pad))
@@ -85,17 +93,55 @@ func TestDecodeLargeToolResult(t *testing.T) {
 	}
 	raw := trace.JSON(strings.ReplaceAll(`{"content":[{"type":"text","text":"PAD"}],"structuredContent":{"a":1}}`, "PAD", pad))
 	r, err := decodeToolResult("call", raw)
-	if err != nil || !part(r.Content[0].Raw[:len(r.Content[0].Raw)]).inside(raw) || !part(r.StructuredContent).inside(raw) {
+	if err != nil || !inside(r.Content[0].Raw, raw) || !inside(r.StructuredContent, raw) {
 		t.Errorf("the parts were copied (%v)", err)
 	}
 }
 
-// inside is within for a part whose capacity was cut.
-func (p part) inside(whole []byte) bool {
+// inside reports whether a part lies in the memory of whole.
+func inside(part, whole []byte) bool {
 	for i := range whole {
-		if &whole[i] == &p[0] {
+		if &whole[i] == &part[0] {
 			return true
 		}
 	}
 	return false
+}
+
+// Nothing that is cut short, or no JSON at all, makes the scan of a large result fall over; what it does take, encoding/json takes the same.
+func FuzzScanResult(f *testing.F) {
+	for _, s := range []string{`{"content":[{"type":"text","text":"x"}],"structuredContent":{"a":[1]},"isError":true}`, `{"content":[{"type":"te`, `{"`, `{"a`, `{"a":`, `{"content":[`, `{"content":["`,
+		`{"content":[{}`, `{"a":{"b":"\"`, `{"a":1,}`, `]`, ``} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r, ok := scanResult(b)
+		for _, p := range r.content {
+			scanBlock(p)
+		}
+		if !ok || !json.Valid(b) {
+			return
+		}
+		var want struct {
+			Content           []json.RawMessage `json:"content"`
+			StructuredContent trace.JSON        `json:"structuredContent"`
+			IsError           bool              `json:"isError"`
+		}
+		err := unmarshal(b, &want)
+		if err != nil {
+			t.Fatalf("%q is taken: %v", b, err)
+		}
+		if len(r.content) != len(want.Content) || !bytes.Equal(r.structured, want.StructuredContent) || r.isError != want.IsError {
+			t.Fatalf("%q: %+v, want %+v", b, r, want)
+		}
+		for i, p := range r.content {
+			if !bytes.Equal(p, want.Content[i]) {
+				t.Fatalf("%q: block %d is %q, want %q", b, i, p, want.Content[i])
+			}
+			small, err := decodeBlock(p)
+			if got, ok := scanBlock(p); ok && (err != nil || got.Type != small.Type || got.Text != small.Text) {
+				t.Fatalf("%q: %+v, want %+v (%v)", p, got, small, err)
+			}
+		}
+	})
 }

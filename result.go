@@ -240,14 +240,12 @@ func decodeToolResult(operation string, raw trace.JSON) (*ToolCallResult, error)
 	return r, nil
 }
 
-func decodeBlock(b []byte) (Content, error) {
+func decodeBlock(b json.RawMessage) (Content, error) {
 	if len(b) >= largeText {
-		return decodeLargeBlock(b)
+		if c, ok := scanBlock(b); ok {
+			return c, nil
+		}
 	}
-	return decodeSmallBlock(b)
-}
-
-func decodeSmallBlock(b []byte) (Content, error) {
 	var c struct {
 		Type string `json:"type"`
 		Text string `json:"text"`
