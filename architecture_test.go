@@ -52,7 +52,7 @@ var rooms = [][]string{
 }
 
 // suites may import downwards: they exercise a seam.
-var suites = []string{"store/storetest", "internal/wiretest", "internal/conformance"}
+var suites = []string{"store/storetest", "internal/wiretest", "internal/conformance", "internal/leaktest"}
 
 type goPackage struct {
 	ImportPath string

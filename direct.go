@@ -302,7 +302,7 @@ func (c *Client) begin(ctx context.Context, spec trace.JSON) error {
 	if err := k.begin(ctx); err != nil {
 		return fmt.Errorf("m3: record the run: %w", err)
 	}
-	now := time.Now().UTC()
+	now := k.now()
 	rec := &store.Execution{ID: c.id, RunID: k.cfg.RunID, Suite: k.cfg.Suite, Case: c.opts.Case, TestID: k.cfg.TestID, Kind: "direct", Created: now,
 		Servers: []string{c.server}, Spec: spec}
 	if err := k.store.Append(ctx, rec); err != nil {
@@ -311,7 +311,8 @@ func (c *Client) begin(ctx context.Context, spec trace.JSON) error {
 	if k.cfg.Gate != nil {
 		k.cfg.Gate.Expect(&eval.Expectation{Execution: c.id, TestID: rec.TestID, Suite: rec.Suite, Case: rec.Case, Declared: rec.Declared()})
 	}
-	c.tape = evidence.NewTape(c.id, &sink{store: k.store, event: store.Event{ExecutionID: c.id}, blob: store.Blob{ExecutionID: c.id}}, k.redactor, nil)
+	c.tape = evidence.NewTape(c.id, &sink{store: k.store, event: store.Event{ExecutionID: c.id}, blob: store.Blob{ExecutionID: c.id}}, k.redactor,
+		&evidence.TapeConfig{Start: now, Now: k.now})
 	if k.cfg.OnExecution != nil {
 		k.cfg.OnExecution(c.id)
 	}

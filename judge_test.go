@@ -27,15 +27,15 @@ func localJudge(p *providertest.Server) judge.LLM {
 	return judge.LLM{Model: "m", BaseURL: p.URL, Auth: judge.AuthNone, ResponseMode: judge.JSONText}
 }
 
-func verdict(score string) providertest.Reply {
+func judgement(score string) providertest.Reply {
 	return providertest.Chat(`{"score":` + score + `,"rationale":"because","abstain":false}`)
 }
 
 // TestJudgesThroughAKit: verdicts and failures are rows alike, in memory and in a file that is opened again.
 func TestJudgesThroughAKit(t *testing.T) {
 	t.Parallel()
-	p := providertest.New(t, providertest.Sequence(verdict("0.9"), verdict("0.2"), providertest.Chat(`{"score":null,"rationale":"cannot say","abstain":true}`),
-		providertest.Chat("nonsense"), providertest.Reply{Status: 400}, verdict("1")))
+	p := providertest.New(t, providertest.Sequence(judgement("0.9"), judgement("0.2"), providertest.Chat(`{"score":null,"rationale":"cannot say","abstain":true}`),
+		providertest.Chat("nonsense"), providertest.Reply{Status: 400}, judgement("1")))
 	path := filepath.Join(t.TempDir(), "x.sqlite")
 	db, err := sqlite.Open(path)
 	if err != nil {
@@ -85,9 +85,9 @@ func TestJudgesAtOnce(t *testing.T) {
 	t.Parallel()
 	p := providertest.New(t, func(r *providertest.Request) providertest.Reply {
 		if strings.Contains(string(r.Body), "wrong") {
-			return verdict("0.1")
+			return judgement("0.1")
 		}
-		return verdict("0.9")
+		return judgement("0.9")
 	})
 	kit := newKit(t, m3.Config{})
 	j := localJudge(p)
@@ -134,7 +134,7 @@ func TestRequiredJudge(t *testing.T) {
 // TestJudgeAsEvaluator: the same judge under a registered name, for subjects that hold more.
 func TestJudgeAsEvaluator(t *testing.T) {
 	t.Parallel()
-	p := providertest.New(t, providertest.Sequence(verdict("1")))
+	p := providertest.New(t, providertest.Sequence(judgement("1")))
 	kit := newKit(t, m3.Config{})
 	client, _ := closed(t, kit, nil)
 	register(t, kit, "judged.v1", localJudge(p).Evaluate)
@@ -161,7 +161,7 @@ func TestJudgeAsEvaluator(t *testing.T) {
 // TestJudgesAreChecked: what cannot judge is refused before anything is asked or stored.
 func TestJudgesAreChecked(t *testing.T) {
 	t.Parallel()
-	p := providertest.New(t, providertest.Sequence(verdict("1")))
+	p := providertest.New(t, providertest.Sequence(judgement("1")))
 	kit := newKit(t, m3.Config{})
 	client, _ := closed(t, kit, nil)
 	opts := &m3.EvaluateOptions{Name: "answer.v1", Execution: client.ExecutionID()}
@@ -191,7 +191,7 @@ func TestJudgesAreChecked(t *testing.T) {
 // TestJudgeBudgetOfAKit: retries count, and what comes after the last request is a row with the reason.
 func TestJudgeBudgetOfAKit(t *testing.T) {
 	t.Parallel()
-	p := providertest.New(t, providertest.Sequence(providertest.Reply{Status: 500}, verdict("1"), verdict("1")))
+	p := providertest.New(t, providertest.Sequence(providertest.Reply{Status: 500}, judgement("1"), judgement("1")))
 	kit := newKit(t, m3.Config{JudgeMaxRequests: new(3)})
 	client, _ := closed(t, kit, nil)
 	register(t, kit, "judged.v1", localJudge(p).Evaluate)

@@ -74,6 +74,8 @@ type Kit struct {
 	judges  judges
 	begun   sync.Once
 	beginE  error
+	started time.Time // when the run was recorded
+	now     func() time.Time
 
 	closeOnce sync.Once
 }
@@ -105,7 +107,7 @@ func New(cfg Config) (*Kit, error) {
 	if cfg.RunID == "" {
 		cfg.RunID = newID()
 	}
-	k := &Kit{cfg: cfg, store: cfg.Store, explicit: explicit, clients: map[*Client]struct{}{}, eras: map[string]bool{},
+	k := &Kit{cfg: cfg, store: cfg.Store, explicit: explicit, clients: map[*Client]struct{}{}, eras: map[string]bool{}, now: time.Now,
 		redactor: evidence.NewRedactor(&evidence.RedactorConfig{Keys: cfg.SensitiveKeys, Off: redaction == "off"})}
 	if k.store == nil {
 		k.store, k.ownStore = memory.New(nil), true
@@ -169,7 +171,8 @@ func (k *Kit) begin(ctx context.Context) error {
 		if k.cfg.JoinRun {
 			return
 		}
-		k.beginE = k.store.Append(ctx, &store.Run{ID: k.cfg.RunID, Status: store.RunRunning, Started: time.Now().UTC(), Explicit: k.explicit, Owner: "kit"})
+		k.started = k.now()
+		k.beginE = k.store.Append(ctx, &store.Run{ID: k.cfg.RunID, Status: store.RunRunning, Started: k.started, Explicit: k.explicit, Owner: "kit"})
 	})
 	return k.beginE
 }
@@ -228,7 +231,7 @@ func (k *Kit) close() error {
 	k.mu.Unlock()
 	err := k.closeClients(context.Background(), nil)
 	if k.begunRun() && !k.cfg.JoinRun {
-		now := time.Now().UTC()
+		now := k.started.Add(k.now().Sub(k.started)) // also when the machine's clock was set meanwhile
 		err = errors.Join(err, k.store.Append(context.Background(), &store.Run{ID: k.cfg.RunID, Status: store.RunFinished, Finished: &now, Explicit: k.explicit, Owner: "kit"}))
 	}
 	if k.ownStore {

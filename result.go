@@ -226,20 +226,15 @@ func complete(operation string, result trace.JSON) error {
 }
 
 func decodeToolResult(operation string, raw trace.JSON) (*ToolCallResult, error) {
-	var wire struct {
-		Content           []json.RawMessage `json:"content"`
-		StructuredContent trace.JSON        `json:"structuredContent"`
-		IsError           bool              `json:"isError"`
-	}
-	if err := unmarshal(raw, &wire); err != nil {
+	wire, err := decodeParts(raw)
+	if err != nil {
 		return nil, malformed(operation, "result", err)
 	}
-	r := &ToolCallResult{StructuredContent: wire.StructuredContent, IsError: wire.IsError, Raw: raw}
-	if len(wire.Content) > 0 {
-		r.Content = make([]Content, len(wire.Content))
+	r := &ToolCallResult{StructuredContent: wire.structured, IsError: wire.isError, Raw: raw}
+	if len(wire.content) > 0 {
+		r.Content = make([]Content, len(wire.content))
 	}
-	for i, b := range wire.Content {
-		var err error
+	for i, b := range wire.content {
 		if r.Content[i], err = decodeBlock(b); err != nil {
 			return nil, malformed(operation, fmt.Sprintf("content block %d", i), err)
 		}
@@ -248,6 +243,11 @@ func decodeToolResult(operation string, raw trace.JSON) (*ToolCallResult, error)
 }
 
 func decodeBlock(b json.RawMessage) (Content, error) {
+	if len(b) >= largeText {
+		if c, ok := scanBlock(b); ok {
+			return c, nil
+		}
+	}
 	var c struct {
 		Type string `json:"type"`
 		Text string `json:"text"`

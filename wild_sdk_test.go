@@ -137,6 +137,10 @@ func doSDK(ctx context.Context, cs *mcp.ClientSession, verb, rest string) error 
 		}
 	case "call":
 		_, err = call()
+	case "progress":
+		params := &mcp.CallToolParams{Name: tool}
+		params.SetProgressToken("token")
+		_, err = cs.CallTool(ctx, params)
 	case "both":
 		_, err = twice(call)
 	case "cancel":

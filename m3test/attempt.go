@@ -96,7 +96,7 @@ func (p *process) admit(t T, suite string, rec store.Store) (*attempt, error) {
 	}
 	p.iterations[t.Name()]++
 	a := &attempt{p: p, t: t, name: t.Name(), suite: suite, rec: rec, store: rec, record: store.Test{ID: uuid.NewString(), RunID: p.runID(),
-		Package: p.settings.pkg, Name: p.redact(t.Name()), Suite: p.redact(suite), Iteration: p.iterations[t.Name()], Status: store.TestRunning, Started: time.Now().UTC()}}
+		Package: p.settings.pkg, Name: p.redact(t.Name()), Suite: p.redact(suite), Iteration: p.iterations[t.Name()], Status: store.TestRunning, Started: time.Now()}}
 	if rec == nil {
 		a.store = memory.New(nil)
 	}
@@ -316,10 +316,10 @@ func (a *attempt) finish() {
 
 // recordEnd records how the test ended.
 func (a *attempt) recordEnd() error {
-	now := time.Now().UTC()
 	a.mu.Lock()
 	record := a.record
 	a.mu.Unlock()
+	now := record.Started.Add(time.Since(record.Started)) // also when the machine's clock was set meanwhile
 	record.Finished = &now
 	record.Name, record.Suite = a.redact(a.name), a.redact(a.suite) // more is known to be secret now
 	switch {

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -43,6 +44,7 @@ type cli struct {
 	out, err io.Writer
 	dir      string // the working directory
 	args     []string
+	patience time.Duration // with a locked database; 0: lockPatience
 }
 
 // exitError ends m3 with a code; what there was to say has been said.

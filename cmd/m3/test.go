@@ -89,14 +89,9 @@ func (c *cli) test(ctx context.Context, f *testFlags, before, after []string) er
 	if err != nil {
 		return hint("name another place with --results-db", "%w", err)
 	}
-	st, err := c.openDB(ctx, db)
-	if err != nil {
-		return err
-	}
-	defer st.Close()
-	r := &testRun{c: c, args: args, env: env, suite: suite, proj: proj, db: db, st: st, show: showCommandLine(f.resultsDB),
+	r := &testRun{c: c, args: args, env: env, suite: suite, proj: proj, db: db, show: showCommandLine(f.resultsDB),
 		junit: c.path(f.junit), json: f.json}
-	return r.run(ctx)
+	return r.guarded(ctx)
 }
 
 // path makes a path of the command line absolute; empty stays empty.
