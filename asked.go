@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/m3-go/m3/elicit"
 	"github.com/m3-go/m3/internal/mcp"
@@ -202,8 +203,12 @@ func wantsURLs(err error) bool {
 	return ok && code == urlElicitationRequired && p.RPC.Data.OK()
 }
 
-// visit answers the URLs that an error asks for. When the plan accepts them all it waits until the server says that each is completed, and lets the call be
-// made again; a plan that declines or cancels one leaves the error as the call's. A URL is never opened: who completes it is the test's affair.
+// completionGrace is how long a call is held back for notifications/elicitation/complete, which a server need not send.
+const completionGrace = time.Second
+
+// visit answers the URLs that an error asks for. When the plan accepts them all the call is made again: once the server says that each is completed, or after a
+// second, for it need not say so. When the server then asks for the same URLs, they are not completed yet: the plan has answered, and only the notification
+// lets the call go on. A plan that declines or cancels one leaves the error as the call's. A URL is never opened: who completes it is the test's affair.
 func (a *asking) visit(ctx context.Context, op *mcp.Op, refused error) error {
 	var p *ProtocolError
 	errors.As(refused, &p)
@@ -213,19 +218,25 @@ func (a *asking) visit(ctx context.Context, op *mcp.Op, refused error) error {
 	if p.RPC.Data.Value.Decode(&data) != nil || len(data.URLs) == 0 {
 		return refused
 	}
-	answers, ids, accepted, err := a.matchURLs(data.URLs)
+	urls, err := a.readURLs(data.URLs)
 	if err != nil {
 		return err
 	}
-	if !accepted {
+	grace := completionGrace
+	if a.visited.sameURLs(urls) {
+		grace = 0
+	} else if a.visited, err = a.matchURLs(urls); err != nil {
+		return err
+	}
+	if !a.visited.accepted() {
 		return refused
 	}
-	for i, id := range ids {
-		if err := a.completion(ctx, id, answers[i].Key); err != nil {
+	for i, u := range urls {
+		if err := a.completion(ctx, u.ElicitationID, a.visited[i].Key, &grace); err != nil {
 			return err
 		}
 	}
-	encoded, _ := json.Marshal(answers) // strings only: cannot fail
+	encoded, _ := json.Marshal(a.visited) // strings only: cannot fail
 	op.Note = fmt.Appendf(nil, `{"continues":{"call":%s,"answers":%s}}`, a.id, encoded)
 	return nil
 }
@@ -234,36 +245,56 @@ func (a *asking) visit(ctx context.Context, op *mcp.Op, refused error) error {
 type urlAnswer struct {
 	Key    string        `json:"request_key"`
 	Action elicit.Action `json:"action"`
+	url    string
 }
 
-// matchURLs answers the URLs of one error, which are one round.
-func (a *asking) matchURLs(urls []trace.JSON) (answers []urlAnswer, ids []string, accepted bool, err error) {
+type urlAnswers []urlAnswer
+
+func (u urlAnswers) accepted() bool {
+	return !slices.ContainsFunc(u, func(a urlAnswer) bool { return a.Action != elicit.ActionAccept })
+}
+
+// sameURLs reports whether the URLs are those that were answered, in the same order.
+func (u urlAnswers) sameURLs(urls []*elicit.URLRequest) bool {
+	return slices.EqualFunc(u, urls, func(a urlAnswer, r *elicit.URLRequest) bool { return a.url == r.URL })
+}
+
+// readURLs reads the URLs of one error, and counts them as a round.
+func (a *asking) readURLs(all []trace.JSON) (urls []*elicit.URLRequest, err error) {
 	a.c.asks.mu.Lock()
 	defer a.c.asks.mu.Unlock()
 	if err := a.another(); err != nil {
-		return nil, nil, false, err
+		return nil, err
 	}
-	at, accepted := a.steps, true
-	for _, params := range urls {
+	for _, params := range all {
 		request, _, bad := a.readRequest(unknownKey, params)
-		if u, ok := request.(*elicit.URLRequest); ok {
-			ids = append(ids, u.ElicitationID)
-		} else if bad == nil {
+		u, ok := request.(*elicit.URLRequest)
+		if bad == nil && !ok {
 			bad = errors.New("its mode is not url")
 		}
 		if bad != nil {
-			return nil, nil, false, a.expectation("bad_request", "one of the URLs that the server's error asks for is no request for input: "+bad.Error(), nil)
+			return nil, a.expectation("bad_request", "one of the URLs that the server's error asks for is no request for input: "+bad.Error(), nil)
 		}
-		key, response, next, err := at.match(request)
+		urls = append(urls, u)
+	}
+	return urls, nil
+}
+
+// matchURLs answers the URLs of one error by the plan: all of them, or none.
+func (a *asking) matchURLs(urls []*elicit.URLRequest) (answers urlAnswers, err error) {
+	a.c.asks.mu.Lock()
+	defer a.c.asks.mu.Unlock()
+	at := a.steps
+	for _, u := range urls {
+		key, response, next, err := at.match(u)
 		if err != nil {
-			return nil, nil, false, a.unmatched(err)
+			return nil, a.unmatched(err)
 		}
 		at = next
-		accepted = accepted && response.Action == elicit.ActionAccept
-		answers = append(answers, urlAnswer{a.c.kit.redactor.String(key), response.Action})
+		answers = append(answers, urlAnswer{a.c.kit.redactor.String(key), response.Action, u.URL})
 	}
 	a.steps = at
-	return answers, ids, accepted, nil
+	return answers, nil
 }
 
 const methodElicitComplete = "notifications/elicitation/complete"
@@ -291,9 +322,15 @@ func (k *asks) note(params trace.JSON) {
 	}
 }
 
-// completion waits until the server says that the elicitation with the id is completed. One without an id has nothing to wait for.
-func (a *asking) completion(ctx context.Context, id, key string) error {
+// completion waits until the server says that the elicitation with the id is completed, but no longer than what is left of the grace, which it reduces; 0 is
+// as long as the call may take. One without an id has nothing to wait for.
+func (a *asking) completion(ctx context.Context, id, key string, grace *time.Duration) error {
 	k := &a.c.asks
+	var patience <-chan time.Time
+	if began := time.Now(); *grace > 0 {
+		patience = time.After(*grace)
+		defer func() { *grace = max(*grace-time.Since(began), 1) }()
+	}
 	for id != "" {
 		k.mu.Lock()
 		over := k.completed[id]
@@ -307,6 +344,8 @@ func (a *asking) completion(ctx context.Context, id, key string) error {
 		}
 		select {
 		case <-changed:
+		case <-patience:
+			return nil
 		case <-a.c.session.Done():
 			if err := a.c.usable(a.operation); err != nil {
 				return err

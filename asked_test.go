@@ -366,14 +366,17 @@ func TestURLElicitationRequired(t *testing.T) {
 		name       string
 		plan       *elicit.Plan
 		complete   []string // ids that the server calls completed
+		again      int      // how often the server asks again for what is not completed
 		code, text string   // of the error; "" is success
 	}{
-		{"accepted", elicit.Round(b.Accept(), a.Accept()), []string{"e2", "e1"}, "", ""},
-		{"one after the other", elicit.Sequence(a.Accept(), b.Accept()), []string{"e1", "other", "e2"}, "", ""},
-		{"declined", elicit.Round(a.Accept(), b.Decline()), nil, "protocol_error", "visit first"},
-		{"no plan", nil, nil, "protocol_error", "visit first"},
-		{"another URL", elicit.Round(a.Accept(), elicit.URL("pay", elicit.ElicitationID("e3")).Accept()), nil, "elicitation_expectation_failed", `url "pay"`},
-		{"never completed", elicit.Round(a.Accept(), b.Accept()), []string{"e1"}, "timeout", `the server had not said that "pay", which the plan accepts, is completed (notifications/elicitation/complete) within 300ms`},
+		{"accepted", elicit.Round(b.Accept(), a.Accept()), []string{"e2", "e1"}, 0, "", ""},
+		{"one after the other", elicit.Sequence(a.Accept(), b.Accept()), []string{"e1", "other", "e2"}, 0, "", ""},
+		{"accepted, and nothing said of completion", elicit.Round(a.Accept(), b.Accept()), nil, 0, "", ""},
+		{"completed only when asked again", elicit.Round(a.Accept(), b.Accept()), []string{"e1", "e2"}, 1, "", ""},
+		{"declined", elicit.Round(a.Accept(), b.Decline()), nil, 0, "protocol_error", "visit first"},
+		{"no plan", nil, nil, 0, "protocol_error", "visit first"},
+		{"another URL", elicit.Round(a.Accept(), elicit.URL("pay", elicit.ElicitationID("e3")).Accept()), nil, 0, "elicitation_expectation_failed", `url "pay"`},
+		{"never completed", elicit.Round(a.Accept(), b.Accept()), []string{"e1"}, 0, "timeout", `the server had not said that "pay", which the plan accepts, is completed (notifications/elicitation/complete) within 300ms`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -383,12 +386,15 @@ func TestURLElicitationRequired(t *testing.T) {
 				if m.tool() != "book" {
 					return false
 				}
-				if calls++; calls > 1 {
+				if calls++; calls > 1+tc.again {
 					p.result(m, `{"content":[{"type":"text","text":"booked"}]}`)
 					return true
 				}
 				p.say(`{"jsonrpc":"2.0","id":%s,"error":%s}`, m.ID, refused)
 				for _, id := range tc.complete {
+					if calls <= tc.again {
+						break
+					}
 					p.say(`{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":%q}}`, id)
 				}
 				return true
@@ -414,14 +420,18 @@ func TestURLElicitationRequired(t *testing.T) {
 				t.Fatalf("%d calls", view.ToolCalls().Len())
 			}
 			c := view.ToolCalls().At(0)
-			if len(c.Attempts) != 2 || !c.Attempts[0].InputRequired || c.Attempts[1].Status != trace.ToolCompleted || c.ToolStatus != trace.ToolSuccess || !strings.Contains(c.Attempts[0].RawResult.Value.String(), "-32042") {
+			if len(c.Attempts) != 2+tc.again || !c.Attempts[0].InputRequired || c.Attempts[1+tc.again].Status != trace.ToolCompleted || c.ToolStatus != trace.ToolSuccess || !strings.Contains(c.Attempts[0].RawResult.Value.String(), "-32042") {
 				t.Errorf("%+v", c.Attempts)
 			}
 			var got []string
 			for _, e := range view.Elicitations().All() {
 				got = append(got, fmt.Sprint(e.RequestKey, " ", e.Action, " ", e.URL.Value, " ", e.ElicitationID.Value, " ", e.RoundIndex, " ", e.Status, " ", e.LogicalOperationID == c.EntryID))
 			}
-			if want := "signin accept https://example.test/a e1 1 completed true|pay accept https://example.test/b e2 1 completed true"; strings.Join(got, "|") != want {
+			want := "signin accept https://example.test/a e1 1 completed true|pay accept https://example.test/b e2 1 completed true"
+			if tc.again > 0 {
+				want += "|" + strings.ReplaceAll(want, " 1 ", " 2 ")
+			}
+			if strings.Join(got, "|") != want {
 				t.Errorf("%s", strings.Join(got, "|"))
 			}
 		})

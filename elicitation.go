@@ -60,6 +60,8 @@ type asking struct {
 	steps  *steps // of the plan
 	id     trace.RPCID
 	failed error
+	// visited are the URLs of the last error that asked for some.
+	visited urlAnswers
 }
 
 // noOptions stands for nil, so that nothing has to ask.
