@@ -20,7 +20,7 @@ type Matcher struct {
 
 	mark    []int // by place: the number of the walk that was there last
 	walk    int
-	visited int  // places walked through and items compared, for the tests of its bounds
+	visited int  // places walked through and leaves compared, for the tests of its bounds
 	dropped rule // always 0 but in tests
 }
 
@@ -185,6 +185,7 @@ func (m *Matcher) misfit(item *Plan, asked map[string]*observed) misfit {
 		return misfit{kind: otherSize}
 	}
 	for _, child := range item.children {
+		m.visited++
 		o := asked[child.leaf.key]
 		if o == nil && m.holds(ruleWholeRound) {
 			return misfit{kind: otherKey, key: child.leaf.key}

@@ -30,8 +30,8 @@ func checkExponent(s string) error {
 	return nil
 }
 
-// maxPlain is how long a canonical number may be without an exponent.
-const maxPlain = 21
+// maxZeros is how many zeros a canonical number spells out before it takes an exponent.
+const maxZeros = 20
 
 // appendCanonicalNumber appends the one spelling of a number: its value decides, however it was written, and no digit is lost. 1, 1.0 and 10e-1
 // are 1; -0 is 0; 1e400 stays 1e400.
@@ -45,12 +45,12 @@ func appendCanonicalNumber(dst []byte, n json.Number) []byte {
 	}
 	size := int64(len(digits))
 	switch {
-	case exp == 0, exp > 0 && exp+size <= maxPlain:
+	case exp >= 0 && exp <= maxZeros:
 		dst = append(dst, digits...)
 		return append(dst, strings.Repeat("0", int(exp))...)
 	case exp < 0 && exp+size > 0:
 		return append(append(append(dst, digits[:exp+size]...), '.'), digits[exp+size:]...)
-	case exp < 0 && exp > -maxPlain:
+	case exp < 0 && -exp-size < maxZeros:
 		dst = append(dst, "0."...)
 		dst = append(dst, strings.Repeat("0", int(-exp-size))...)
 		return append(dst, digits...)
