@@ -105,7 +105,7 @@ func receiver(typ ast.Expr) string {
 }
 
 var (
-	pythonRow  = regexp.MustCompile(`(?m)^\| (.+) \|$`)
+	pythonRow = regexp.MustCompile(`(?m)^\| (.+) \|$`)
 	goName    = regexp.MustCompile("`[*\\[\\]&]*([a-z][a-z0-9]*)\\.([A-Z]\\w*(?:\\.[A-Z]\\w*)?)")
 	comesWith = regexp.MustCompile(`comes with \w+$`)
 )

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/m3-go/m3/eval"
 	"github.com/m3-go/m3/internal/evidence"
 	"github.com/m3-go/m3/internal/runner"
 	"github.com/m3-go/m3/store"
@@ -32,8 +33,14 @@ type Config struct {
 	Suite string
 	// Protocol is the default for every Direct of the kit: an exact version, or empty for the newest that both sides speak.
 	Protocol string
+	// JudgeMaxRequests is the most requests that judges may make, retries included; 0 is none at all. Nil: no limit of the kit's own. A kit whose
+	// executions are recorded in the run of its test process counts together with all other kits of that run that have such a limit, in all its processes; another counts for itself.
+	// What m3 test --judge-max-requests allows holds in any case.
+	JudgeMaxRequests *int
 	// TestID ties executions to a recorded test. m3test sets it.
 	TestID string
+	// Case is the case of evaluations that have neither an execution nor a case of their own. m3test sets it: the test's name.
+	Case string
 	// SensitiveKeys adds names of keys, headers and variables whose values are secrets to those known (spec/behaviour.md 7.8b).
 	SensitiveKeys []string
 	// StderrLine, if set, is given every line that a server writes to stderr, redacted. It must not block.
@@ -43,6 +50,8 @@ type Config struct {
 	OnSecret func(variable string)
 	// OnExecution, if set, is told of every execution as it begins.
 	OnExecution func(id trace.ExecutionID)
+	// Gate, if set, is told of what executions declare and of every evaluation. m3test sets it.
+	Gate *eval.Gate
 	// OnFindings, if set, is told of what DirectOptions.Strict makes a failure, once a client, as the client closes. m3test sets it.
 	OnFindings func(err *FindingsError)
 }
@@ -61,6 +70,8 @@ type Kit struct {
 	stopped *stopCause
 	clients map[*Client]struct{}
 	eras    map[string]bool // definition → speaks only the initialize era
+	evals   evaluations
+	judges  judges
 	begun   sync.Once
 	beginE  error
 
@@ -81,6 +92,9 @@ func New(cfg Config) (*Kit, error) {
 	}
 	if err := checkProtocol(cfg.Protocol); err != nil {
 		return nil, err
+	}
+	if n := cfg.JudgeMaxRequests; n != nil && *n < 0 {
+		return nil, validationf("Config.JudgeMaxRequests is %d: write the number of requests, 0 for none, or leave it nil for no limit", *n)
 	}
 	explicit := cfg.RunID != ""
 	if cfg.Store == nil {
@@ -106,6 +120,12 @@ func (c *Config) record() error {
 		return &Error{CodeText: "recording_failed", Message: "the kit is to be recorded, and cannot be: " + err.Error(), Err: err}
 	}
 	if d == nil {
+		return nil
+	}
+	if c.Gate == nil {
+		c.Gate = d.Gate
+	}
+	if d.Store == nil {
 		return nil
 	}
 	c.Store = d.Store

@@ -100,10 +100,10 @@ func (c *Client) CallTool(ctx context.Context, name string, args any, opts *Call
 		return nil, err
 	}
 	if opts.claimed(res.Result) {
-		return claimedResult(res.Result, res.Sent), a.complete()
+		return claimedResult(res.Result, res.Sent, c.id), a.complete()
 	}
 	if pending, err := a.pending(res.Result); pending != nil || err != nil {
-		return pausedTool(pending, res), err
+		return pausedTool(pending, res, c.id), err
 	}
 	if err := complete(operation, res.Result); err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func (c *Client) CallTool(ctx context.Context, name string, args any, opts *Call
 	if err != nil {
 		return nil, err
 	}
-	result.Sequence = res.Sent
+	result.Sequence, result.Execution = res.Sent, c.id
 	c.lintResult(name, result, res.Received)
 	if err := a.complete(); err != nil {
 		return result, err
@@ -124,11 +124,11 @@ func (c *Client) CallTool(ctx context.Context, name string, args any, opts *Call
 }
 
 // pausedTool is the result of a call that waits for input; nil when there is none.
-func pausedTool(pending *InputRequiredResult, res *rpc.Response) *ToolCallResult {
+func pausedTool(pending *InputRequiredResult, res *rpc.Response, id trace.ExecutionID) *ToolCallResult {
 	if pending == nil {
 		return nil
 	}
-	return &ToolCallResult{InputRequired: pending, Raw: res.Result, Sequence: res.Sent}
+	return &ToolCallResult{InputRequired: pending, Raw: res.Result, Sequence: res.Sent, Execution: id}
 }
 
 // callTool sends one attempt of a call. A server that refuses its headers may have changed its tools: then it is sent once more, with those it should have.

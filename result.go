@@ -22,12 +22,14 @@ type ToolCallResult struct {
 	// ResultType is the type of a result that an extension claims (see CallOptions.AllowClaimed); empty for every other.
 	ResultType string
 	// InputRequired is what the server wants first, when CallOptions.AllowInputRequired is set and the server does; the rest is empty then, but for
-	// Raw and Sequence. Nil for every other result.
+	// Raw, Sequence and Execution. Nil for every other result.
 	InputRequired *InputRequiredResult
 	// Raw is the whole result as it stood on the wire.
 	Raw trace.JSON
 	// Sequence is the event of the request in the client's trace.
 	Sequence int64
+	// Execution is the client's.
+	Execution trace.ExecutionID
 }
 
 // Text joins the text blocks with newlines.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/m3-go/m3/internal/wiretest"
 	"github.com/m3-go/m3/store"
 	"github.com/m3-go/m3/trace"
 )
@@ -110,6 +111,7 @@ func FuzzParseEvidenceID(f *testing.F) {
 	for _, s := range []string{"re:e:1", "re:a:b:0", "re::1", "re:e:01", "re:e:-1", "re:e:9223372036854775808", ""} {
 		f.Add(s)
 	}
+	wiretest.Seed(f, func(sent []byte) { f.Add("re:" + string(sent) + ":1") })
 	f.Fuzz(func(t *testing.T, s string) {
 		id, seq, err := store.ParseEvidenceID(s)
 		if err != nil {

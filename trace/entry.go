@@ -151,6 +151,8 @@ type LifecycleEntry struct {
 	Event   Kind   `json:"event"` // execution.created, turn.state_changed, …
 	State   string `json:"state,omitempty"`
 	Outcome string `json:"outcome,omitempty"`
+	// Error is what ended the execution, in its last step: {code, message}, redacted. Nil when nothing did.
+	Error JSON `json:"error,omitempty"`
 }
 
 // MessageEntry is a message of a conversation.

@@ -19,8 +19,10 @@ import (
 	"github.com/m3-go/m3"
 	"github.com/m3-go/m3/internal/evidence"
 	"github.com/m3-go/m3/internal/gotest"
+	"github.com/m3-go/m3/internal/judging"
 	"github.com/m3-go/m3/internal/report"
 	"github.com/m3-go/m3/store"
+	"github.com/m3-go/m3/store/spool"
 	"github.com/m3-go/m3/store/sqlite"
 )
 
@@ -44,11 +46,16 @@ type testRun struct {
 	db    string
 	st    *sqlite.Store
 	show  string // the command that opens a trace
+	junit string // where JUnit XML goes; empty: nowhere
+	json  bool   // results are JSON lines
 
+	hold     *spool.Hold // of the run's directory, in which the counters of judge requests are
 	id       string
 	started  time.Time
 	redactor *evidence.Redactor
-	live     *report.Live
+	live     progress
+	stream   *report.Stream // with json; it is live, too
+	actions  *actions       // in GitHub Actions, else nil
 	style    report.Style
 
 	mu      sync.Mutex // guards what follows: events, stderr and the recorder come from goroutines of their own
@@ -81,6 +88,16 @@ func (r *testRun) run(ctx context.Context) error {
 	return r.finish(ctx, &ex)
 }
 
+// progress is told what happens while a run goes on.
+type progress interface {
+	Began(pkg, test string)
+	Item(it *store.Item)
+	Text(s string)
+	Stopped()
+	Tick()
+	Close()
+}
+
 // begin opens the run in the database, before anything is started.
 func (r *testRun) begin(ctx context.Context) error {
 	id, err := uuid.NewV7()
@@ -90,6 +107,33 @@ func (r *testRun) begin(ctx context.Context) error {
 	r.id, r.started, r.partial = id.String(), time.Now().UTC(), map[string]string{}
 	r.redactor = redactorOf(r.env)
 	r.style = report.Style{Module: r.proj.module}
+	r.tellWith()
+	if err := r.holdJudges(ctx); err != nil {
+		return err
+	}
+	run := r.record(store.RunRunning, nil)
+	err = r.c.patiently(ctx, r.db, func() error { return r.st.Append(ctx, run) })
+	if err == nil {
+		return nil
+	}
+	r.hold.Release()
+	if locked(err) {
+		return hint(lockedHint, "record the run in %s: %w", r.db, err)
+	}
+	return fmt.Errorf("record the run in %s: %w", r.db, err)
+}
+
+// tellWith chooses how the run is told: as text, or as JSON lines.
+func (r *testRun) tellWith() {
+	if r.json {
+		r.stream = report.NewStream(r.c.out)
+		r.stream.Run(r.id, r.proj.module, r.started)
+		r.live = r.stream
+		return
+	}
+	if r.actions = actionsOf(r); r.actions != nil {
+		r.actions.Begin(r.c.out)
+	}
 	cfg := &report.LiveConfig{}
 	if f, ok := r.c.out.(*os.File); ok {
 		cfg.Progress, r.style.Color = report.Terminal(f)
@@ -99,13 +143,6 @@ func (r *testRun) begin(ctx context.Context) error {
 	}
 	cfg.Style = r.style
 	r.live = report.NewLive(r.c.out, cfg)
-	run := r.record(store.RunRunning, nil)
-	if err := r.c.patiently(ctx, r.db, func() error { return r.st.Append(ctx, run) }); locked(err) {
-		return hint(lockedHint, "record the run in %s: %w", r.db, err)
-	} else if err != nil {
-		return fmt.Errorf("record the run in %s: %w", r.db, err)
-	}
-	return nil
 }
 
 // redactorOf knows the values of the variables whose names say that they are secret.
@@ -150,16 +187,16 @@ func (r *testRun) detail(ex *gotest.Exit) []byte {
 	return b
 }
 
-// environment is what go test gets: the user's, the file's, and m3's own three.
+// environment is what go test gets: the user's, the file's, and m3's own.
 func (r *testRun) environment() []string {
 	var env []string
 	for _, kv := range r.env {
 		name, _, _ := strings.Cut(kv, "=")
-		if name != envResultsDB && name != envRunID && (name != envSuite || r.suite == "") {
+		if name != envResultsDB && name != envRunID && name != judging.EnvDir && (name != envSuite || r.suite == "") {
 			env = append(env, kv)
 		}
 	}
-	env = append(env, envResultsDB+"="+r.db, envRunID+"="+r.id)
+	env = append(env, envResultsDB+"="+r.db, envRunID+"="+r.id, judging.EnvDir+"="+r.hold.Dir())
 	if r.suite != "" {
 		env = append(env, envSuite+"="+r.suite)
 	}
@@ -336,9 +373,13 @@ func (r *testRun) finish(ctx context.Context, ex *gotest.Exit) error {
 		r.c.fail(fmt.Sprintf("%d recorded lines could not be read: they are kept beside the database, in %s.spool", bad, r.db), "")
 		code = orCode(code, exitUsage)
 	}
-	if err := r.report(ctx, ex); err != nil {
+	f, err := r.report(ctx, ex)
+	if err != nil {
 		r.c.fail(err.Error(), "")
 		code = orCode(code, exitUsage)
+	}
+	if f != nil && len(f.RequiredBlocked) > 0 { // everything that the processes recorded is there by now
+		code = orCode(code, exitBlocked)
 	}
 	if code != 0 {
 		return &exitError{code}
@@ -370,13 +411,15 @@ func (r *testRun) end(ctx context.Context, ex *gotest.Exit) {
 	}
 	r.pending = append(r.pending, r.record(status, ex))
 	r.mu.Unlock()
+	r.hold.Release() // before the last taking in, which sweeps
 	r.flushAll(ctx)
 }
 
-func (r *testRun) report(ctx context.Context, ex *gotest.Exit) error {
+// report writes feedback.json and the summary. The feedback is there also when it could not be written.
+func (r *testRun) report(ctx context.Context, ex *gotest.Exit) (*report.Feedback, error) {
 	f, err := report.Build(ctx, r.st, r.id)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	cfg := &report.PrintConfig{Style: r.style, Show: r.show, Suite: r.suite}
 	if ex.Signal != nil {
@@ -387,7 +430,18 @@ func (r *testRun) report(ctx context.Context, ex *gotest.Exit) error {
 	if werr == nil {
 		cfg.FeedbackPath = r.relative(path)
 	}
-	return errors.Join(report.Print(r.c.out, f, cfg), werr)
+	if r.junit != "" {
+		werr = errors.Join(werr, f.WriteJUnit(r.junit))
+	}
+	if r.json {
+		r.stream.End(f, cfg.FeedbackPath)
+		return f, werr
+	}
+	werr = errors.Join(report.Print(r.c.out, f, cfg), werr)
+	if r.actions != nil {
+		werr = errors.Join(werr, r.actions.report(r.c.out, f))
+	}
+	return f, werr
 }
 
 // relative is a path as the user would type it, where that is shorter.

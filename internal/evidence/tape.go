@@ -60,7 +60,8 @@ type Tape struct {
 	findings  []trace.Finding
 	uncounted int64 // findings over the bound
 	originals originals
-	recent    [64]place // of the last events, by sequence
+	recent    [64]place     // of the last events, by sequence
+	changed   chan struct{} // closed at the next event; nil while nobody waits for it
 }
 
 // place is where an event happened. Findings about it are put in the same place.
@@ -232,6 +233,7 @@ func (t *Tape) append(d *draft) int64 {
 		return -1
 	}
 	t.seq++
+	t.wake()
 	t.offset = offset
 	t.originals.put(seq, d.original)
 	t.recent[seq%int64(len(t.recent))] = place{seq, d.ev.Phase, d.ev.SessionID, d.ev.TurnID, d.ev.Server, d.ev.ConnectionID}
@@ -255,6 +257,29 @@ func (t *Tape) fail(err error) {
 	}
 	t.err = err
 	t.limit("persistence_failed", "the store failed: "+t.r.String(err.Error()))
+}
+
+var closedChannel = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+
+// wake tells who waits that something has been recorded, under the lock.
+func (t *Tape) wake() {
+	if t.changed != nil {
+		close(t.changed)
+		t.changed = nil
+	}
+}
+
+// Changed returns a channel that is closed when the next event has been recorded; a closed one after Finish.
+func (t *Tape) Changed() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.finished {
+		return closedChannel
+	}
+	if t.changed == nil {
+		t.changed = make(chan struct{})
+	}
+	return t.changed
 }
 
 // Err returns the first error of the sink.
@@ -312,6 +337,7 @@ func (t *Tape) Finish(f trace.Finished) error {
 	d.encode(t.cfg.BlobBytes)
 	t.append(d)
 	t.finished = true
+	t.wake() // also when the last event could not be recorded
 	return t.err
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/m3-go/m3/internal/wiretest"
 )
 
 // cut feeds data in pieces of n bytes to a splitter and returns its frames.
@@ -97,6 +99,7 @@ func TestSplitterGivesBigBuffersBack(t *testing.T) {
 func FuzzSplitter(f *testing.F) {
 	f.Add([]byte("a\n\r\nbc"), uint8(1), uint8(3), uint8(16))
 	f.Add(bytes.Repeat([]byte("ab\n"), 40), uint8(7), uint8(0), uint8(5))
+	wiretest.Seed(f, func(sent []byte) { f.Add(sent, uint8(7), uint8(0), uint8(16)) })
 	f.Fuzz(func(t *testing.T, data []byte, n, max, buffer uint8) {
 		var all, want [][]byte
 		for _, fr := range cut(data, int(n)+1, int(buffer)+1, int64(max)) {
