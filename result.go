@@ -26,7 +26,7 @@ type ToolCallResult struct {
 	InputRequired *InputRequiredResult
 	// Raw is the whole result as it stood on the wire.
 	Raw trace.JSON
-	// Sequence is the event of the request in the client's trace.
+	// Sequence is the event of the request in the client's trace; of a call with several attempts, that of the last.
 	Sequence int64
 	// Execution is the client's.
 	Execution trace.ExecutionID
