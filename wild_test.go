@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/m3-go/m3"
+	"github.com/m3-go/m3/elicit"
 	"github.com/m3-go/m3/internal/wiretest"
 	"github.com/m3-go/m3/trace"
 )
@@ -34,6 +35,7 @@ const verdictTime = 500 * time.Millisecond
 //	timeout 300ms                             of each operation, default 3s; start 300ms is that of the handshake; extra 3s
 //	                                          is how long a step may take by deadlines of the case (a probe, an idle connection)
 //	sampling, roots, validate                 what the client offers and does
+//	elicits                                   it declares elicitation, of both modes; plan JSON is the plan of each call
 //	alone                                     not beside other cases: its payload is large
 //	maxframe N
 //	list | listall | call TOOL ARGS | progress TOOL | both TOOL | cancel TOOL | ping | settle 50ms
@@ -58,6 +60,8 @@ type wildCase struct {
 	maxFrame   int64
 	sampling   bool
 	roots      bool
+	elicits    bool
+	plan       *elicit.Plan
 	validate   bool
 	alone      bool
 	extra      time.Duration // that a step may take by the case's own deadlines
@@ -136,6 +140,10 @@ func (w *wildCase) option(line string) (err error) {
 		w.sampling = true
 	case "roots":
 		w.roots = true
+	case "elicits":
+		w.elicits = true
+	case "plan":
+		w.plan, err = elicit.Parse([]byte(rest))
 	case "alone":
 		w.alone = true
 	case "validate":
@@ -279,6 +287,9 @@ func (w *wildCase) playOurs(t *testing.T, p *played) *session {
 	if w.roots {
 		opts.Roots = []m3.Root{}
 	}
+	if w.elicits {
+		opts.Elicitation = m3.ElicitForm | m3.ElicitURL
+	}
 	began := time.Now()
 	client, err := kit.Direct(t.Context(), p.server, opts)
 	w.judgeTime(s, p, "connect", began, w.start, err)
@@ -387,16 +398,16 @@ func (w *wildCase) doOurs(ctx context.Context, client *m3.Client, verb, rest str
 		tools, err := client.ListAllTools(ctx, nil)
 		return toolNames(tools), err
 	case "call":
-		return callOurs(ctx, client, tool, args)
+		return w.callOurs(ctx, client, tool, args)
 	case "progress":
 		return callWithProgress(ctx, client, tool)
 	case "both":
-		return twice(func() (string, error) { return callOurs(ctx, client, tool, "{}") })
+		return twice(func() (string, error) { return w.callOurs(ctx, client, tool, "{}") })
 	case "cancel":
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer time.AfterFunc(50*time.Millisecond, cancel).Stop()
-		return callOurs(ctx, client, tool, "{}")
+		return w.callOurs(ctx, client, tool, "{}")
 	case "ping":
 		return "", client.Ping(ctx, nil)
 	case "settle":
@@ -415,8 +426,8 @@ func toolNames(tools []m3.ToolInfo) string {
 	return strings.Join(names, ",")
 }
 
-func callOurs(ctx context.Context, client *m3.Client, tool, args string) (string, error) {
-	res, err := client.CallTool(ctx, tool, json.RawMessage(args), nil)
+func (w *wildCase) callOurs(ctx context.Context, client *m3.Client, tool, args string) (string, error) {
+	res, err := client.CallTool(ctx, tool, json.RawMessage(args), &m3.CallOptions{Elicitation: w.plan})
 	if err != nil {
 		return "", err
 	}
