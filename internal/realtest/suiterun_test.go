@@ -139,9 +139,12 @@ func (r *suiteResult) read(t *testing.T, dir, scenario string) {
 	}
 }
 
-// tail bounds what a failure quotes.
+var colour = regexp.MustCompile("\x1b\\[[0-9;]*m")
+
+// tail bounds what a failure quotes, and takes the colours out.
 func tail(s string) string {
 	const most = 8000
+	s = colour.ReplaceAllString(s, "")
 	if len(s) <= most {
 		return s
 	}

@@ -19,9 +19,9 @@ var scenarios = map[string]scenario{
 	"initialize":                          {work: listTools},
 	"tools_call":                          {work: callEveryTool},
 	"sse-retry":                           {work: callEveryTool},
-	"elicitation-sep1034-client-defaults": {work: callEveryTool},
+	"elicitation-sep1034-client-defaults": {work: answerWithDefaults, options: elicitsForms},
 	"request-metadata":                    {work: listTools, options: everyCapability},
-	"sep-2322-client-request-state":       {work: callEveryTool},
+	"sep-2322-client-request-state":       {work: continueCalls, options: elicitsForms},
 	"http-standard-headers":               {work: useEverything},
 	"http-custom-headers":                 {work: callAsTold},
 	"http-invalid-tool-headers":           {work: callEveryTool},
@@ -63,14 +63,14 @@ func callEveryTool(ctx context.Context, c *m3.Client, _ *job) error {
 			errs = append(errs, fmt.Errorf("tool %s: %w", tool.Name, err))
 			continue
 		}
-		errs = append(errs, call(ctx, c, tool.Name, args))
+		errs = append(errs, call(ctx, c, tool.Name, args, nil))
 	}
 	return errors.Join(errs...)
 }
 
 // call calls a tool. Its own failure is an error too: the suite's tools do not fail when they are called as they want.
-func call(ctx context.Context, c *m3.Client, tool string, args any) error {
-	result, err := c.CallTool(ctx, tool, args, nil)
+func call(ctx context.Context, c *m3.Client, tool string, args any, opts *m3.CallOptions) error {
+	result, err := c.CallTool(ctx, tool, args, opts)
 	if err == nil && result.IsError {
 		err = fmt.Errorf("tool %s failed: %s", tool, result.Text())
 	}
@@ -140,7 +140,7 @@ func callAsTold(ctx context.Context, c *m3.Client, j *job) error {
 	}
 	var errs []error
 	for _, t := range told.ToolCalls {
-		errs = append(errs, call(ctx, c, t.Name, t.Arguments))
+		errs = append(errs, call(ctx, c, t.Name, t.Arguments, nil))
 	}
 	return errors.Join(errs...)
 }
@@ -153,7 +153,7 @@ func echoSchema(ctx context.Context, c *m3.Client, _ *job) error {
 	}
 	for _, tool := range tools {
 		if tool.Name == "json_schema_2020_12_tool" {
-			return call(ctx, c, "json_schema_echo", m3.Args{"schema": json.RawMessage(tool.InputSchema)})
+			return call(ctx, c, "json_schema_echo", m3.Args{"schema": json.RawMessage(tool.InputSchema)}, nil)
 		}
 	}
 	return errors.New("json_schema_2020_12_tool is not listed")
@@ -178,6 +178,7 @@ func validating(o *m3.DirectOptions) { o.ValidateSchemas = true }
 // everyCapability declares whatever m3 can declare, so that the suite looks at the form of it.
 func everyCapability(o *m3.DirectOptions) {
 	o.Roots = []m3.Root{}
+	o.Elicitation = m3.ElicitForm | m3.ElicitURL
 	o.Sampling = func(context.Context, *m3.SamplingRequest) (*m3.SamplingResult, error) {
 		return nil, errors.New("no sampling in this scenario")
 	}
