@@ -195,7 +195,7 @@ func TestGetStream(t *testing.T) {
 	}
 }
 
-// Many servers drop a request for which there is no GET stream yet. So a session begins when the stream is there, or half a second later.
+// Many servers drop a request for which there is no GET stream yet. So a session begins when the stream is there, or a quarter of a second later.
 func TestSessionBeginsWithItsGetStream(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
