@@ -286,11 +286,12 @@ func (a *asking) complete() error {
 
 // expectation is an error about what a server asked for. Its text and details hold keys, never a value.
 func (a *asking) expectation(reason, message string, more map[string]any) *elicit.ExpectationError {
-	details := map[string]any{"operation": a.operation, "reason": reason}
+	details := map[string]any{}
+	maps.Copy(details, more)
+	details["operation"], details["reason"] = a.operation, reason
 	if a.rounds > 0 {
 		details["round"] = a.rounds
 	}
-	maps.Copy(details, more)
 	return &elicit.ExpectationError{Message: a.c.kit.redactor.String(a.operation + ": " + message), Details: details}
 }
 
@@ -301,7 +302,7 @@ func (a *asking) explain(err error) error {
 		return err
 	}
 	reason, _ := e.Details["reason"].(string)
-	return a.expectation(reason, strings.TrimPrefix(e.Message, "elicit: "), e.Details)
+	return a.expectation(reason, e.Message, e.Details)
 }
 
 // another counts a round. The one over the limit is an error.

@@ -49,6 +49,7 @@ func runTests(m *testing.M) int {
 		conformance.Excuse{Contains: `mirrors no argument: "us"`, Why: "TestOpOwnHeaders lies in a header on purpose"},
 		conformance.Excuse{Contains: `"arguments":[1]`, Why: "a json.RawMessage goes out as it is: the test insists"},
 		conformance.Excuse{Contains: `"arguments":null`, Why: "a json.RawMessage goes out as it is: the test insists"},
+		conformance.Excuse{Contains: `"motto":"no object at all"`, Why: "RawInputResponses go out as they are: the test insists"},
 		conformance.Excuse{Contains: `"type":"audio","n":1e400`, Why: "a sampling handler's own content goes out as it is: the test insists"},
 		conformance.Excuse{Contains: `"id":"r1","result":{"roots":[]}`, Why: "a wild server asks before it has answered initialize: no version is agreed on yet"},
 	); code != 0 {
