@@ -14,6 +14,9 @@ func elicitsForms(o *m3.DirectOptions) { o.Elicitation = m3.ElicitForm }
 
 // answerWithDefaults accepts a form as it stands. m3 fills in no default by itself: a plan says what goes out. So the plan holds those of the suite's form.
 func answerWithDefaults(ctx context.Context, c *m3.Client, _ *job) error {
+	if _, err := usableTools(ctx, c); err != nil {
+		return err
+	}
 	form := elicit.Form("defaults").Accept(elicit.Content{"name": "John Doe", "age": 30, "score": 95.5, "status": "active", "verified": true})
 	return call(ctx, c, "test_client_elicitation_defaults", nil, &m3.CallOptions{Elicitation: form})
 }
