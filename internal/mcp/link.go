@@ -28,7 +28,7 @@ type link struct {
 // The optional powers of a transport. *wire.HTTP has them all; one that wraps it must pass them on.
 type (
 	protocolSetter interface{ SetProtocol(version string) }
-	streamOpener   interface{ OpenStream() }
+	streamOpener   interface{ OpenStreamNow(context.Context) }
 	aborter        interface{ Abort(id trace.RPCID) }
 )
 
