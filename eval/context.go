@@ -22,12 +22,27 @@ type Context struct {
 	Case      string
 	// Goal is the caller's text about what was to be achieved.
 	Goal string
-	// View is the execution's finalized trace, as it is stored; nil when there is none (yet).
-	View *trace.View
 	// Artifacts are the caller's, by name.
 	Artifacts map[string]trace.JSON
 	// Metadata is the caller's: scalars.
 	Metadata map[string]any
+
+	view func() (trace.View, error)
+}
+
+// View is the execution's finalized trace, as it is stored. It is made when it is asked for. The error is trace.ErrNotFinalized while the execution
+// is open, and wraps trace.ErrUnavailable when there is no trace, or none that can be read.
+func (c Context) View() (trace.View, error) {
+	if c.view == nil {
+		return trace.View{}, trace.ErrUnavailable
+	}
+	return c.view()
+}
+
+// WithView returns a copy of c whose View is open's answer; it is for who makes contexts.
+func (c Context) WithView(open func() (trace.View, error)) Context {
+	c.view = open
+	return c
 }
 
 // Judge is an evaluator that is a value: judge.LLM is one. Its method is a [Func].

@@ -32,7 +32,9 @@ type Catalog struct {
 	testIndex  map[string]int
 	itemIndex  map[itemKey]int
 	execIndex  map[trace.ExecutionID]*openExecution
-	evalIndex  map[string]int
+	evalIndex  map[string]struct{}
+	evalsOf    map[trace.ExecutionID][]*Evaluation
+	required   map[eval.Lineage]bool
 }
 
 var _ Index = (*Catalog)(nil)
@@ -75,7 +77,7 @@ func (c *Catalog) Add(rec Record, open func(trace.ExecutionID) trace.Log) error 
 	case *Execution:
 		c.open(r, open)
 	case *Evaluation:
-		c.evals = put(&c.evalIndex, c.evals, r.ID, r)
+		c.evaluation(r)
 	}
 	return nil
 }
@@ -166,7 +168,8 @@ func (c *Catalog) Close() {
 	defer c.mu.Unlock()
 	c.closed = true
 	c.runs, c.suites, c.tests, c.items, c.executions, c.evals = nil, nil, nil, nil, nil, nil
-	c.runIndex, c.suiteIndex, c.testIndex, c.itemIndex, c.execIndex, c.evalIndex = nil, nil, nil, nil, nil, nil
+	c.runIndex, c.suiteIndex, c.testIndex, c.itemIndex, c.execIndex = nil, nil, nil, nil, nil
+	c.evalIndex, c.evalsOf, c.required = nil, nil, nil
 }
 
 func (c *Catalog) rlock(ctx context.Context) error {
@@ -290,14 +293,38 @@ func (c *Catalog) Evaluations(ctx context.Context, q *EvaluationQuery) ([]eval.R
 		return nil, err
 	}
 	defer c.mu.RUnlock()
+	list := c.evals
+	if q != nil && q.Execution != "" {
+		list = c.evalsOf[q.Execution]
+	}
 	var out []eval.Result
-	for _, r := range c.evals {
-		if q.Matches(&r.Result) {
+	for _, r := range list {
+		if q.matches(&r.Result) && (q == nil || !q.Required || c.required[r.Lineage()]) {
 			out = append(out, r.Result)
 		}
 	}
 	slices.SortFunc(out, func(a, b eval.Result) int { return a.Compare(&b) })
 	return out, nil
+}
+
+// evaluation adds one. What is known of it already does not change.
+func (c *Catalog) evaluation(r *Evaluation) {
+	if _, known := c.evalIndex[r.ID]; known {
+		return
+	}
+	if c.evalIndex == nil {
+		c.evalIndex, c.required = map[string]struct{}{}, map[eval.Lineage]bool{}
+		c.evalsOf = map[trace.ExecutionID][]*Evaluation{}
+	}
+	c.suite(r.RunID, r.Suite)
+	c.evalIndex[r.ID] = struct{}{}
+	c.evals = append(c.evals, r)
+	if r.Execution != "" {
+		c.evalsOf[r.Execution] = append(c.evalsOf[r.Execution], r)
+	}
+	if r.Required {
+		c.required[r.Lineage()] = true
+	}
 }
 
 func (e *openExecution) snapshot() ExecutionInfo {
@@ -315,8 +342,8 @@ func (q *ExecutionQuery) Matches(e *Execution) bool {
 			(q.TestID == "" || q.TestID == e.TestID)
 }
 
-// Matches reports whether r is selected. A nil query selects all.
-func (q *EvaluationQuery) Matches(r *eval.Result) bool {
+// matches reports whether r is selected, but for Required.
+func (q *EvaluationQuery) matches(r *eval.Result) bool {
 	return q == nil ||
 		(q.RunID == "" || q.RunID == r.RunID) &&
 			(q.Suite == "" || strings.TrimSpace(q.Suite) == r.Suite) &&
@@ -324,6 +351,5 @@ func (q *EvaluationQuery) Matches(r *eval.Result) bool {
 			(q.TestID == "" || q.TestID == r.TestID) &&
 			(q.Execution == "" || q.Execution == r.Execution) &&
 			(q.Evaluator == "" || q.Evaluator == r.Evaluator) &&
-			(q.Kind == "" || q.Kind == r.Kind) &&
-			(!q.Required || r.Required)
+			(q.Kind == "" || q.Kind == r.Kind)
 }

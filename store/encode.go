@@ -23,7 +23,7 @@ func Check(rec Record) error {
 	case *Execution:
 		return need(r != nil && r.ID != "" && r.RunID != "", "execution", "ID and RunID")
 	case *Evaluation:
-		if err := need(r != nil && r.ID != "" && r.RunID != "" && r.Evaluator != "" && r.Kind != "", "evaluation", "ID, RunID, Evaluator and Kind"); err != nil {
+		if err := need(r != nil && r.ID != "" && r.RunID != "" && r.Evaluator != "" && r.Kind != "" && !r.Created.IsZero(), "evaluation", "ID, RunID, Evaluator, Kind and Created"); err != nil {
 			return err
 		}
 		d := eval.Decision{Status: r.Status, Score: r.Score, Metrics: r.Metrics}

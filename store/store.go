@@ -103,7 +103,7 @@ type EvaluationQuery struct {
 	Execution trace.ExecutionID
 	Evaluator string
 	Kind      eval.Kind
-	// Required selects those that are marked so.
+	// Required selects the rows of required lineages: those with a row that is marked so, also when later ones are not.
 	Required bool
 }
 

@@ -311,11 +311,11 @@ func TestNewerSpool(t *testing.T) {
 	if err := os.MkdirAll(filepath.Dir(newer), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(newer, []byte(`{"m3_spool":2,"m3_version":"v3.0.0","run_id":"a"}`+"\n{\"t\":\"new\"}\n"), 0o600); err != nil {
+	if err := os.WriteFile(newer, []byte(`{"m3_spool":3,"m3_version":"v3.0.0","run_id":"a"}`+"\n{\"t\":\"new\"}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, err := s.Ingest(context.Background())
-	if !errors.Is(err, store.ErrVersion) || !strings.Contains(err.Error(), newer) || !strings.Contains(err.Error(), "format 2 (m3 v3.0.0), this m3 reads up to 1") {
+	if !errors.Is(err, store.ErrVersion) || !strings.Contains(err.Error(), newer) || !strings.Contains(err.Error(), "format 3 (m3 v3.0.0), this m3 reads up to 2") {
 		t.Errorf("Ingest: %v", err)
 	}
 	checkTape(t, s, tape)

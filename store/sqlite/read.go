@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/m3-go/m3/eval"
 	"github.com/m3-go/m3/store"
 	"github.com/m3-go/m3/trace"
 )
@@ -191,14 +190,4 @@ func (s *Store) ReadRawEvidence(ctx context.Context, ref trace.EvidenceRef, maxB
 		return store.Evidence{}, failed
 	}
 	return ev, err
-}
-
-// Aggregate is that of [store.Reader].
-func (s *Store) Aggregate(context.Context, eval.Query) (eval.Report, error) {
-	return eval.Report{}, eval.ErrUnsupported
-}
-
-// Evaluations is that of [store.Reader].
-func (s *Store) Evaluations(context.Context, *store.EvaluationQuery) ([]eval.Result, error) {
-	return nil, eval.ErrUnsupported
 }
