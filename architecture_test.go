@@ -25,8 +25,10 @@ const module = "github.com/m3-go/m3"
 // line do not import each other.
 var rooms = [][]string{
 	{"internal/shim"},
+	{"internal/stats"},
 	{"trace"},
 	{"eval"},
+	{"internal/aggregate"},
 	{"internal/evidence"},
 	{"internal/proc"},
 	{"internal/oauth"},
