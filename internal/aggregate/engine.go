@@ -168,10 +168,7 @@ func (e *Engine) Add(r *Row) {
 	if !c.selected || !e.inWindow(r) || len(e.rowFilters) > 0 && !e.passes(c, r, true) {
 		return
 	}
-	at := c.single
-	if at == nil {
-		at = e.cellOf(c, r, true)
-	}
+	at := e.cellOf(c, r, true)
 	at.counts[r.Status]++
 	if r.Required {
 		at.required++
@@ -192,10 +189,7 @@ func (e *Engine) AddRequired(labels, execution int, missing bool) {
 	if e.statuses || !c.selected || !e.inWindow(r) || len(e.rowFilters) > 0 && !e.passes(c, r, false) {
 		return
 	}
-	at := c.single
-	if at == nil {
-		at = e.cellOf(c, r, false)
-	}
+	at := e.cellOf(c, r, false)
 	if !missing {
 		at.pending++
 		e.count(at, execution)
@@ -292,9 +286,6 @@ func (e *Engine) newCombo(labels, set int32) *combo {
 		c.caseID = e.cases.of(id)
 	}
 	c.series = e.series.of(seriesKey(row, ex))
-	if len(e.perRow) == 0 {
-		c.single = e.newCell(c, c.key)
-	}
 	return c
 }
 
@@ -370,8 +361,15 @@ func (e *Engine) passes(c *combo, r *Row, has bool) bool {
 	return true
 }
 
-// cellOf finds the cell of a row whose group depends on more than its labels.
+// cellOf finds the cell of a row that is selected.
 func (e *Engine) cellOf(c *combo, r *Row, has bool) *cell {
+	if c.single != nil {
+		return c.single
+	}
+	if len(e.perRow) == 0 {
+		c.single = e.newCell(c, c.key)
+		return c.single
+	}
 	key := make([]string, 0, 4)
 	for _, i := range e.perRow {
 		key = append(key, e.rowValue(e.groupBy[i], c, r, has))

@@ -64,7 +64,7 @@ func PassAt(n, c, k int) (float64, bool) {
 	if k > n-c {
 		return 1, true
 	}
-	return -math.Expm1(logNone(n, c, k)), true
+	return 0 - math.Expm1(logNone(n, c, k)), true // not -0
 }
 
 // PassAll is pass^k: the chance that all of k trials, drawn without replacement from n of which c passed, passed: C(c, k)/C(n, k). It is

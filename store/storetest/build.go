@@ -85,14 +85,19 @@ func (t *Tape) Begin() []store.Record {
 
 // Frame makes the event of a frame, and its blob when it is large.
 func (t *Tape) Frame(data []byte) []store.Record {
-	sum := sha256.Sum256(data)
 	n := int64(len(t.Events))
+	f := frame(trace.ServerToClient, data)
+	f.HTTP = &trace.HTTPInfo{Exchange: 1, Status: 200, Header: []trace.HTTPHeader{{Name: "X-A", Value: "<b>"}}}
 	return t.add(trace.Event{Kind: trace.KindMCPResponse, Phase: trace.PhaseMCPCall, Server: "orders", ConnectionID: "c1", RPCID: `"a\"b"`, Method: "tools/call",
 		Source:     trace.Source{Origin: trace.OriginWire, Source: "mcp"},
 		Redactions: []trace.Redaction{{Offset: n, Length: 1, OriginalOffset: n + 1, OriginalLength: 2}},
-		Frame: &trace.Frame{Direction: trace.ServerToClient, Framing: trace.FramingLine, Bytes: data, Size: int64(len(data)), WireSize: int64(len(data)) + 1,
-			SHA256: hex.EncodeToString(sum[:]), OutOfLine: len(data) > BlobBytes,
-			HTTP: &trace.HTTPInfo{Exchange: 1, Status: 200, Header: []trace.HTTPHeader{{Name: "X-A", Value: "<b>"}}}}})
+		Frame:      f})
+}
+
+func frame(direction trace.Direction, data []byte) *trace.Frame {
+	sum := sha256.Sum256(data)
+	return &trace.Frame{Direction: direction, Framing: trace.FramingLine, Bytes: data, Size: int64(len(data)), WireSize: int64(len(data)) + 1,
+		SHA256: hex.EncodeToString(sum[:]), OutOfLine: len(data) > BlobBytes}
 }
 
 // End makes the execution.finished event. A message makes the trace partial.
@@ -121,9 +126,21 @@ func (t *Tape) Ref(seq int) trace.EvidenceRef {
 }
 
 func (t *Tape) add(ev trace.Event) []store.Record {
+	after := time.Millisecond
+	if len(t.Events) == 0 {
+		after = 0
+	}
+	return t.addAfter(ev, after)
+}
+
+// addAfter adds an event so long after the one before.
+func (t *Tape) addAfter(ev trace.Event, after time.Duration) []store.Record {
 	n := len(t.Events)
 	ev.ExecutionID, ev.Sequence = t.ID, int64(n)
-	ev.Offset = time.Duration(n) * time.Millisecond
+	ev.Offset = after
+	if n > 0 {
+		ev.Offset += t.Events[n-1].Offset
+	}
 	ev.Time = t.Created.Add(ev.Offset)
 	var recs []store.Record
 	if ev.Frame != nil && ev.Frame.OutOfLine {
