@@ -3,6 +3,7 @@ package eval
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/m3-go/m3/trace"
@@ -33,6 +34,28 @@ type Blocked struct {
 	// Evaluation is the row's ID; empty when there is none.
 	Evaluation string `json:"evaluation_id,omitempty"`
 	Message    string `json:"message,omitempty"` // the row's message, else its rationale
+}
+
+// String is one line: what, how it stands, where, and why.
+func (b *Blocked) String() string {
+	s := b.Evaluator + " " + string(b.Status)
+	switch b.Status {
+	case Missing:
+		s = b.Evaluator + " is missing"
+	case NotRun:
+		s = b.Evaluator + " was not run"
+	case Inconclusive:
+		s = b.Evaluator + " is inconclusive"
+	case Error:
+		s = b.Evaluator + " could not decide"
+	}
+	if b.Case != "" {
+		s += " in " + b.Case
+	}
+	if line, _, _ := strings.Cut(b.Message, "\n"); line != "" {
+		s += ": " + line
+	}
+	return s
 }
 
 // Gate is the policy of required evidence for one run: it is told what is expected and what was evaluated, and says at the end what blocks. It

@@ -2,6 +2,8 @@ package eval
 
 import (
 	"cmp"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/m3-go/m3/trace"
@@ -79,4 +81,47 @@ func (r *Result) Lineage() Lineage {
 // whatever order the rows came to it.
 func (r *Result) Compare(o *Result) int {
 	return cmp.Or(r.Created.Compare(o.Created), cmp.Compare(r.ID, o.ID))
+}
+
+// Clone is a copy that shares nothing with r.
+func (r *Result) Clone() Result {
+	c := *r
+	if r.Score != nil {
+		c.Score = Score(*r.Score)
+	}
+	c.Metrics = maps.Clone(r.Metrics)
+	c.Details, _ = cloneValue(r.Details).(map[string]any)
+	c.Metadata, _ = cloneValue(r.Metadata).(map[string]any)
+	if r.Provenance != nil {
+		p := *r.Provenance
+		c.Provenance = &p
+	}
+	if r.Check != nil {
+		k := *r.Check
+		k.Arguments = slices.Clone(k.Arguments)
+		c.Check = &k
+	}
+	return c
+}
+
+// cloneValue copies what encoding/json decodes into any.
+func cloneValue(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		if v == nil {
+			return v
+		}
+		m := make(map[string]any, len(v))
+		for k, el := range v {
+			m[k] = cloneValue(el)
+		}
+		return m
+	case []any:
+		s := make([]any, len(v))
+		for i, el := range v {
+			s[i] = cloneValue(el)
+		}
+		return s
+	}
+	return v
 }
