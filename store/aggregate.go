@@ -111,7 +111,7 @@ func (in *aggregation) infos(rows []eval.Result) []*openInfo {
 }
 
 func (in *aggregation) execution(x *openInfo, open func(trace.ExecutionID) (*trace.Trace, error)) error {
-	rec := aggregateExecution(&x.info.Execution)
+	rec := x.info.Aggregated()
 	labels, facts, _ := rec.Open()
 	if x.info.Finished != nil {
 		end, err := x.facts(facts, x.info, open)
@@ -156,7 +156,6 @@ func (in *aggregation) row(r eval.Result) {
 		n, ok := in.numbers[r.Execution]
 		if !ok {
 			n = in.Unknown(r.Execution, row.Created)
-			in.numbers[r.Execution] = n
 		}
 		row.Execution = n
 	}
@@ -176,7 +175,8 @@ func (in *aggregation) required(infos []*openInfo) {
 	}
 }
 
-func aggregateExecution(x *Execution) *aggregate.Execution {
+// Aggregated is what aggregation knows an execution's record by. It is for stores.
+func (x *Execution) Aggregated() *aggregate.Execution {
 	created := int64(0)
 	if !x.Created.IsZero() {
 		created = x.Created.UnixNano()

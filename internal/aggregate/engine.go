@@ -49,6 +49,7 @@ type Engine struct {
 	combos map[uint64]*combo
 
 	projects map[string]string // by run
+	unknown  map[trace.ExecutionID]int
 	groups   []*group
 	groupOf  map[string]int32
 	cells    []*cell
@@ -157,9 +158,22 @@ func (e *Engine) Execution(set int, id trace.ExecutionID, f *Facts) int {
 	return len(e.execs) - 1
 }
 
-// Unknown registers an execution that the store has no record of, by the time of one of its rows.
+// Name tells the id of an execution.
+func (e *Engine) Name(execution int, id trace.ExecutionID) { e.execs[execution].id = id }
+
+// Unknown returns an execution that the store has no record of, by its id and the time of one of its rows; it is registered at the first.
 func (e *Engine) Unknown(id trace.ExecutionID, created int64) int {
-	return e.Execution(None, id, &Facts{Created: created, Tie: tie(id)})
+	n, ok := e.unknown[id]
+	if !ok {
+		if e.unknown == nil {
+			e.unknown = map[trace.ExecutionID]int{}
+		}
+		n = e.Execution(None, id, &Facts{Created: created, Tie: tie(id)})
+		e.unknown[id] = n
+	}
+	x := &e.execs[n]
+	x.Created = min(x.Created, created)
+	return n
 }
 
 // Add adds a row.
@@ -243,7 +257,7 @@ func (e *Engine) inWindow(r *Row) bool {
 }
 
 func (e *Engine) created(r *Row) int64 {
-	if r.Execution == None {
+	if r.Execution == None || e.execs[r.Execution].set == None {
 		return r.Created
 	}
 	return e.execs[r.Execution].Created

@@ -174,10 +174,14 @@ func testAggregateRules(t *testing.T, s *Subject) {
 			}
 		}
 		byCase, bySuite := ask("case_id"), ask("suite_name")
-		check("the case, in both suites", byCase["the case"], 2, 5, 4, 1, 1, 2, 6)
-		check("the totals", byCase["totals"], 2, 5, 4, 1, 1, 2, 6)
+		lost := 0 // the open execution's evaluation is pending, until its process is known to be gone
+		if must[store.ExecutionInfo](t)(r.Execution(context.Background(), "y2")).Finished != nil {
+			lost = 1
+		}
+		check("the case, in both suites", byCase["the case"], 2, 5+lost, 4, 1+lost, 1-lost, 2+lost, 6)
+		check("the totals", byCase["totals"], 2, 5+lost, 4, 1+lost, 1-lost, 2+lost, 6)
 		check("the old suite", bySuite["old"], 2, 4, 3, 1, 0, 2, 4)
-		check("the new suite", bySuite["new"], 0, 1, 1, 0, 1, 0, 2)
+		check("the new suite", bySuite["new"], 0, 1+lost, 1, lost, 1-lost, lost, 2)
 		if n := len(byCase); n != 2 {
 			t.Errorf("the case is in %d groups: it moved, and is still one case", n-1)
 		}

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -98,6 +99,25 @@ func frame(direction trace.Direction, data []byte) *trace.Frame {
 	sum := sha256.Sum256(data)
 	return &trace.Frame{Direction: direction, Framing: trace.FramingLine, Bytes: data, Size: int64(len(data)), WireSize: int64(len(data)) + 1,
 		SHA256: hex.EncodeToString(sum[:]), OutOfLine: len(data) > BlobBytes}
+}
+
+// Call makes the frames of a tool call, the answer so long after the request. The result is success, tool_error or protocol_error.
+func (t *Tape) Call(tool, result string, latency time.Duration) []store.Record {
+	id := trace.RPCID(strconv.Itoa(len(t.Events)))
+	kind, answer := trace.KindMCPResponse, `"result":{"content":[{"type":"text","text":"ok"}]}`
+	switch result {
+	case "tool_error":
+		answer = `"result":{"content":[],"isError":true}`
+	case "protocol_error":
+		kind, answer = trace.KindMCPError, `"error":{"code":-32603,"message":"no"}`
+	}
+	event := func(kind trace.Kind, direction trace.Direction, after time.Duration, body string) []store.Record {
+		return t.addAfter(trace.Event{Kind: kind, Phase: trace.PhaseMCPCall, Server: "orders", ConnectionID: "c1", RPCID: id, Method: "tools/call",
+			Source: trace.Source{Origin: trace.OriginWire, Source: "mcp"}, Frame: frame(direction, []byte(body+"\n"))}, after)
+	}
+	request := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":%q,"arguments":{}}}`, id, tool)
+	recs := event(trace.KindMCPRequest, trace.ClientToServer, time.Millisecond, request)
+	return append(recs, event(kind, trace.ServerToClient, latency, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, id, answer))...)
 }
 
 // End makes the execution.finished event. A message makes the trace partial.

@@ -163,31 +163,17 @@ func (d *Dataset) odd(r *rand.Rand, at cell, tape *Tape, s *Sample) {
 	}
 }
 
-// call makes a request and its answer, some milliseconds later.
-func (d *Dataset) call(r *rand.Rand, tape *Tape, s *Sample) (recs []store.Record) {
+// call makes one of the sample's tool calls.
+func (d *Dataset) call(r *rand.Rand, tape *Tape, s *Sample) []store.Record {
 	c := SampleCall{Tool: []string{"quote", "quote", "cancel"}[r.IntN(3)], Latency: time.Duration(1+r.IntN(500_000)) * time.Microsecond, Result: "success"}
-	id := strconv.Itoa(len(tape.Events))
-	answer := `"result":{"content":[{"type":"text","text":"ok"}]}`
 	switch r.IntN(12) {
 	case 0:
-		c.Result, answer = "tool_error", `"result":{"content":[],"isError":true}`
+		c.Result = "tool_error"
 	case 1:
-		c.Result, answer = "protocol_error", `"error":{"code":-32603,"message":"no"}`
+		c.Result = "protocol_error"
 	}
-	event := func(kind trace.Kind, direction trace.Direction, after time.Duration, body string) {
-		ev := trace.Event{Kind: kind, Phase: trace.PhaseMCPCall, Server: "orders", ConnectionID: "c1", RPCID: trace.RPCID(id), Method: "tools/call",
-			Source: trace.Source{Origin: trace.OriginWire, Source: "mcp"}, Frame: frame(direction, []byte(body+"\n"))}
-		recs = append(recs, tape.addAfter(ev, after)...)
-	}
-	event(trace.KindMCPRequest, trace.ClientToServer, time.Millisecond,
-		fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":%q,"arguments":{}}}`, id, c.Tool))
-	kind := trace.KindMCPResponse
-	if c.Result == "protocol_error" {
-		kind = trace.KindMCPError
-	}
-	event(kind, trace.ServerToClient, c.Latency, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, id, answer))
 	s.Calls = append(s.Calls, c)
-	return recs
+	return tape.Call(c.Tool, c.Result, c.Latency)
 }
 
 func (d *Dataset) end(at cell, tape *Tape, outcome trace.Outcome) []store.Record {
@@ -271,7 +257,7 @@ func (d *Dataset) strays() Sample {
 		case 1:
 			e.Status, e.Case = eval.Failed, ""
 		case 2:
-			e.Execution = trace.ExecutionID(fmt.Sprintf("unknown-%d", i%3))
+			e.Execution = trace.ExecutionID(fmt.Sprintf("unknown-%d", i%2))
 		}
 		s.Rows = append(s.Rows, e)
 		s.Records = append(s.Records, e)

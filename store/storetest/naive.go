@@ -81,8 +81,11 @@ func newNaive(t *testing.T, r store.Reader, calls map[trace.ExecutionID][]Sample
 			executions[row.Execution] = x
 		}
 		created := row.Created
-		if x != nil {
+		switch {
+		case x != nil && x.info != nil:
 			created = x.created
+		case x != nil && created.Before(x.created):
+			x.created = created
 		}
 		infra := row.Infrastructure() || row.Status != eval.Passed && x != nil && x.info != nil && naiveInfra(t, r, x.info)
 		n.rows = append(n.rows, naiveRow{labels: naiveLabels(row, x, row.Evaluator, projects), row: row, required: required[l], execution: x, created: created, infra: infra})
