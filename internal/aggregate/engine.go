@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/m3-go/m3/eval"
 	"github.com/m3-go/m3/internal/stats"
@@ -47,6 +48,7 @@ type Engine struct {
 	sets   []ExecutionLabels
 	execs  []execution
 	combos map[uint64]*combo
+	recent [1024]recent // of combos
 
 	projects map[string]string // by run
 	unknown  map[trace.ExecutionID]int
@@ -58,6 +60,12 @@ type Engine struct {
 	series   names
 	buckets  map[int64]string
 	key      []byte
+}
+
+// recent is an entry of a cache: many rows in turn are of few combos.
+type recent struct {
+	id uint64
+	*combo
 }
 
 type execution struct {
@@ -150,6 +158,12 @@ func (e *Engine) RowLabels(l RowLabels) int {
 func (e *Engine) ExecutionLabels(l ExecutionLabels) int {
 	e.sets = append(e.sets, l)
 	return len(e.sets) - 1
+}
+
+// Grow makes room for so many executions, and so many rows.
+func (e *Engine) Grow(executions, rows int) {
+	e.execs = slices.Grow(e.execs, executions)
+	e.items = slices.Grow(e.items, rows)
 }
 
 // Execution registers an execution. Its set is None where its record is not known. The id is needed when Needs says so.
@@ -270,11 +284,16 @@ func (e *Engine) combo(labels, x int) *combo {
 		set = e.execs[x].set
 	}
 	id := uint64(labels)<<32 | uint64(uint32(set))
-	if c, ok := e.combos[id]; ok {
-		return c
+	at := &e.recent[(id^id>>32*31)%uint64(len(e.recent))]
+	if at.combo != nil && at.id == id {
+		return at.combo
 	}
-	c := e.newCombo(int32(labels), set)
-	e.combos[id] = c
+	c, ok := e.combos[id]
+	if !ok {
+		c = e.newCombo(int32(labels), set)
+		e.combos[id] = c
+	}
+	*at = recent{id, c}
 	return c
 }
 

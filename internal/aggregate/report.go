@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 
 	"github.com/m3-go/m3/eval"
@@ -146,22 +147,17 @@ func spread(nanoseconds []int64) eval.Spread {
 	if len(nanoseconds) == 0 {
 		return eval.Spread{}
 	}
-	slices.Sort(nanoseconds)
 	p50, p95 := stats.Percentile(nanoseconds, 0.5)/1e6, stats.Percentile(nanoseconds, 0.95)/1e6
 	return eval.Spread{Count: len(nanoseconds), P50: &p50, P95: &p95}
 }
 
 // walkSeries goes through the trials of each series in the order in which they were made.
 func (e *Engine) walkSeries(total *group) {
-	slices.SortFunc(e.items, e.compareItems)
-	for i := 0; i < len(e.items); {
-		series := e.cells[e.items[i].cell].series
-		j, whole := i, true
-		for ; j < len(e.items) && e.cells[e.items[j].cell].series == series; j++ {
-			whole = whole && e.cells[e.items[j].cell].group == e.cells[e.items[i].cell].group
+	for run := range e.bySeries() {
+		whole := true
+		for _, it := range run {
+			whole = whole && e.cells[it.cell].group == e.cells[run[0].cell].group
 		}
-		run := e.items[i:j]
-		i = j
 		trials := trialsOf(run)
 		total.addSeries(trials, e.q.PassK)
 		if whole {
@@ -181,9 +177,40 @@ func (e *Engine) walkSeries(total *group) {
 	}
 }
 
+// bySeries yields the items of each series, sorted. They are counted out rather than sorted as a whole: a series is a few of very many.
+func (e *Engine) bySeries() iter.Seq[[]item] {
+	ends := make([]int, len(e.series.index)+1)
+	for _, it := range e.items {
+		ends[e.cells[it.cell].series+1]++
+	}
+	for i := 1; i < len(ends); i++ {
+		ends[i] += ends[i-1]
+	}
+	sorted := make([]item, len(e.items))
+	next := slices.Clone(ends)
+	for _, it := range e.items {
+		at := &next[e.cells[it.cell].series]
+		sorted[*at] = it
+		*at++
+	}
+	return func(yield func([]item) bool) {
+		for i := 1; i < len(ends); i++ {
+			run := sorted[ends[i-1]:ends[i]]
+			if len(run) == 0 {
+				continue
+			}
+			slices.SortFunc(run, e.compareItems)
+			if !yield(run) {
+				return
+			}
+		}
+	}
+}
+
+// compareItems orders the items of a series by when their executions were made.
 func (e *Engine) compareItems(a, b item) int {
-	if c := cmp.Compare(e.cells[a.cell].series, e.cells[b.cell].series); c != 0 || a.execution == b.execution {
-		return c
+	if a.execution == b.execution {
+		return 0
 	}
 	x, y := &e.execs[a.execution].Facts, &e.execs[b.execution].Facts
 	return cmp.Or(cmp.Compare(x.Created, y.Created), cmp.Compare(x.Tie, y.Tie), cmp.Compare(a.execution, b.execution))

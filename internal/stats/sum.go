@@ -1,6 +1,9 @@
 package stats
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Sum adds numbers exactly, so that it does not depend on their order: every store gives the same average. The zero Sum is ready. (Shewchuk, Discrete &
 // Computational Geometry 18, 1997: a sum is kept as numbers that do not overlap.)
@@ -72,16 +75,51 @@ func (s *Sum) Mean() (float64, bool) {
 	return s.Value() / float64(s.n), true
 }
 
-// Percentile is the p-th percentile (0 to 1) of sorted numbers, by linear interpolation between the two nearest (type 7 of Hyndman & Fan). Of none it is 0.
-func Percentile(sorted []int64, p float64) float64 {
-	if len(sorted) == 0 {
+// Percentile is the p-th percentile (0 to 1) of numbers, by linear interpolation between the two nearest (type 7 of Hyndman & Fan). Of none it is 0. It
+// reorders them: finding two of them takes a fraction of sorting all.
+func Percentile(numbers []int64, p float64) float64 {
+	if len(numbers) == 0 {
 		return 0
 	}
-	at := p * float64(len(sorted)-1)
-	i := int(at)
-	if i >= len(sorted)-1 {
-		return float64(sorted[len(sorted)-1])
+	at := p * float64(len(numbers)-1)
+	i := min(int(at), len(numbers)-1)
+	low := nth(numbers, i)
+	if i == len(numbers)-1 {
+		return float64(low)
 	}
-	low, high := float64(sorted[i]), float64(sorted[i+1])
-	return low + (high-low)*(at-float64(i))
+	high := slices.Min(numbers[i+1:]) // all of them are at least as large
+	return float64(low) + float64(high-low)*(at-float64(i))
 }
+
+// nth moves numbers so that the i-th is where it would be if they were sorted, with none larger before and none smaller after it (Hoare's selection).
+func nth(numbers []int64, i int) int64 {
+	low, high := 0, len(numbers)-1
+	for low < high {
+		pivot := median3(numbers[low], numbers[low+(high-low)/2], numbers[high])
+		a, b := low, high
+		for a <= b {
+			for numbers[a] < pivot {
+				a++
+			}
+			for numbers[b] > pivot {
+				b--
+			}
+			if a <= b {
+				numbers[a], numbers[b] = numbers[b], numbers[a]
+				a++
+				b--
+			}
+		}
+		switch {
+		case i <= b:
+			high = b
+		case i >= a:
+			low = a
+		default:
+			return numbers[i]
+		}
+	}
+	return numbers[i]
+}
+
+func median3(a, b, c int64) int64 { return max(min(a, b), min(max(a, b), c)) }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -62,6 +63,30 @@ func TestPercentile(t *testing.T) {
 	} {
 		if got := Percentile(tt.numbers, tt.p); math.Abs(got-tt.want) > 1e-9 {
 			t.Errorf("%v at %v: %v, want %v", tt.numbers, tt.p, got, tt.want)
+		}
+	}
+}
+
+// TestPercentileOfMany: what selection finds is what sorting finds.
+func TestPercentileOfMany(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 300 {
+		numbers := make([]int64, 1+r.IntN(300))
+		for i := range numbers {
+			numbers[i] = r.Int64N(1 + r.Int64N(400))
+		}
+		sorted := slices.Sorted(slices.Values(numbers))
+		for _, p := range []float64{0, 0.5, 0.95, 1} {
+			at := p * float64(len(sorted)-1)
+			i := int(at)
+			want := float64(sorted[i])
+			if i+1 < len(sorted) {
+				want += float64(sorted[i+1]-sorted[i]) * (at - float64(i))
+			}
+			if got := Percentile(numbers, p); got != want {
+				t.Fatalf("%v of %v: %v, want %v", p, sorted, got, want)
+			}
 		}
 	}
 }

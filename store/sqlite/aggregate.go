@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"maps"
 	"slices"
 
 	"github.com/m3-go/m3/eval"
@@ -26,7 +27,8 @@ func (s *Store) Aggregate(ctx context.Context, q eval.Query) (eval.Report, error
 		return eval.Report{}, s.readError(ctx, err)
 	}
 	defer func() { _ = tx.Rollback() }()
-	a := &aggregation{Engine: e, s: s, ctx: ctx, tx: tx, q: &q, executions: map[int64]int{}, sets: map[int64]int{}, execSets: map[int64]int{}, details: map[int64]detail{}}
+	a := &aggregation{Engine: e, s: s, ctx: ctx, tx: tx, q: &q, sets: map[int64]int{}, execSets: map[int64]int{}}
+	a.details, a.wanted = map[int64]detail{}, map[int64]*wantedPage{}
 	for _, step := range []func() error{a.readProjects, a.readLabels, a.readPages, a.readUnmet, a.readDetails, a.readExecutions, a.readIDs} {
 		if err := step(); err != nil {
 			return eval.Report{}, s.readError(ctx, err)
@@ -53,10 +55,38 @@ type aggregation struct {
 	details  map[int64]detail // by evaluation
 	interner aggregate.Interner
 
-	executions map[int64]int // the engine's numbers, by row
-	execSets   map[int64]int
-	wanted     map[int64]*[slots]bool // by page
-	packed     []packedExecution
+	execSets map[int64]int
+	wanted   map[int64]*wantedPage // by page
+	packed   []packedExecution
+	rows     int // evaluations
+	last     *wantedPage
+	lastPage int64
+}
+
+// wantedPage says which executions of a page are wanted, and their numbers with the engine.
+type wantedPage struct {
+	wanted [slots]bool
+	number [slots]int32
+}
+
+// page returns the page of an execution's row, which it is to be in.
+func (a *aggregation) page(row int64) *wantedPage {
+	if id := row >> slotBits; a.last == nil || id != a.lastPage {
+		p, ok := a.wanted[id]
+		if !ok {
+			p = &wantedPage{}
+			a.wanted[id] = p
+		}
+		a.last, a.lastPage = p, id
+	}
+	return a.last
+}
+
+func (a *aggregation) number(row int64) int { return int(a.page(row).number[row&(slots-1)]) }
+
+func (a *aggregation) setNumber(row int64, n int) {
+	p := a.page(row)
+	p.number[row&(slots-1)], p.wanted[row&(slots-1)] = int32(n), false
 }
 
 // labelledPage is a page of evaluations.
@@ -225,15 +255,14 @@ func (a *aggregation) entries(f func(labels int, e *entry) error) error {
 func (a *aggregation) readDetails() error {
 	turns, _, _ := a.Needs()
 	var ids []int64
-	total := 0
 	_ = a.entries(func(_ int, e *entry) error {
-		total++
+		a.rows++
 		if turns || e.execution == 0 {
 			ids = append(ids, e.evaluation)
 		}
 		return nil
 	})
-	return a.chosen(ids, total, func(rows *sql.Rows) error {
+	return a.chosen(ids, a.rows, func(rows *sql.Rows) error {
 		var id int64
 		var d detail
 		var orphan sql.NullString
@@ -246,15 +275,7 @@ func (a *aggregation) readDetails() error {
 
 // readExecutions registers the executions behind the evaluations.
 func (a *aggregation) readExecutions() error {
-	a.wanted = map[int64]*[slots]bool{}
-	want := func(row int64) {
-		p, ok := a.wanted[row>>slotBits]
-		if !ok {
-			p = &[slots]bool{}
-			a.wanted[row>>slotBits] = p
-		}
-		p[row&(slots-1)] = true
-	}
+	want := func(row int64) { a.page(row).wanted[row&(slots-1)] = true }
 	_ = a.entries(func(_ int, e *entry) error {
 		if e.execution != 0 {
 			want(e.execution)
@@ -270,6 +291,7 @@ func (a *aggregation) readExecutions() error {
 	if err := a.readExecutionLabels(); err != nil {
 		return err
 	}
+	a.Grow(len(a.packed), a.rows+len(a.unmet))
 	var f aggregate.Facts
 	for _, p := range a.packed {
 		facts := p.facts
@@ -281,8 +303,7 @@ func (a *aggregation) readExecutions() error {
 		if err := f.Decode(facts, &a.interner); err != nil {
 			return err
 		}
-		a.executions[p.row] = a.Execution(a.execSets[p.labels], "", &f)
-		a.wanted[p.row>>slotBits][p.row&(slots-1)] = false
+		a.setNumber(p.row, a.Execution(a.execSets[p.labels], "", &f))
 	}
 	return a.readOld()
 }
@@ -307,7 +328,7 @@ func (a *aggregation) readExecutionPages() error {
 			return nil
 		}
 		return eachExecution(slices.Clone(data), func(slot int, labels int64, facts []byte) error {
-			if wanted[slot] {
+			if wanted.wanted[slot] {
 				a.packed = append(a.packed, packedExecution{id<<slotBits | int64(slot), labels, facts})
 			}
 			return nil
@@ -348,7 +369,7 @@ func (a *aggregation) readExecutionLabels() error {
 // readOld works out what an earlier m3, which wrote no pages, did not keep of executions.
 func (a *aggregation) readOld() error {
 	for page, wanted := range a.wanted {
-		for slot, yes := range wanted {
+		for slot, yes := range wanted.wanted {
 			if !yes {
 				continue
 			}
@@ -381,7 +402,7 @@ func (a *aggregation) readOldExecution(row int64) error {
 			return err
 		}
 	}
-	a.executions[row] = a.Execution(a.ExecutionLabels(labels), x.ID, &facts)
+	a.setNumber(row, a.Execution(a.ExecutionLabels(labels), x.ID, &facts))
 	return nil
 }
 
@@ -403,10 +424,15 @@ func (a *aggregation) readIDs() error {
 	if _, ids, _ := a.Needs(); !ids {
 		return nil
 	}
-	rows := make([]int64, 0, len(a.executions))
-	for row := range a.executions {
-		rows = append(rows, row)
+	known := map[int64]bool{}
+	_ = a.entries(func(_ int, e *entry) error {
+		known[e.execution] = e.execution != 0
+		return nil
+	})
+	for _, u := range a.unmet {
+		known[u.execution] = true
 	}
+	rows := slices.Collect(maps.Keys(known))
 	total, err := a.count("execution")
 	if err != nil {
 		return err
@@ -417,8 +443,8 @@ func (a *aggregation) readIDs() error {
 		if err := rows.Scan(&row, &id); err != nil {
 			return err
 		}
-		if n, ok := a.executions[row]; ok {
-			a.Name(n, trace.ExecutionID(id))
+		if known[row] {
+			a.Name(a.number(row), trace.ExecutionID(id))
 		}
 		return nil
 	}, `SELECT id, execution_id FROM execution`, "id")
@@ -433,7 +459,11 @@ func (a *aggregation) add() error {
 		}
 		row := aggregate.Row{Labels: labels, Execution: aggregate.None, Status: e.status, Required: e.required, Infrastructure: e.infra, Scored: e.scored, Score: e.score}
 		if e.execution != 0 {
-			row.Execution = a.executions[e.execution]
+			row.Execution = a.number(e.execution)
+		}
+		if len(a.details) == 0 {
+			a.Add(&row)
+			return nil
 		}
 		if d, ok := a.details[e.evaluation]; ok {
 			row.Created, row.Turn = d.created, d.turn
@@ -448,7 +478,7 @@ func (a *aggregation) add() error {
 		return err
 	}
 	for _, u := range a.unmet {
-		a.AddRequired(a.RowLabels(aggregate.RowLabels{Evaluator: u.evaluator}), a.executions[u.execution], !u.pending)
+		a.AddRequired(a.RowLabels(aggregate.RowLabels{Evaluator: u.evaluator}), a.number(u.execution), !u.pending)
 	}
 	return nil
 }
