@@ -150,7 +150,7 @@ type traced interface {
 
 // subjectJSON is a subject as JSON, and what sort of thing it is.
 func subjectJSON(v any) ([]byte, string, error) {
-	if rv := reflect.ValueOf(v); rv.Kind() == reflect.Pointer && rv.IsNil() {
+	if isNilPointer(v) {
 		return nil, "", fmt.Errorf("is a nil %T", v)
 	}
 	switch v := v.(type) {
@@ -175,6 +175,12 @@ func subjectJSON(v any) ([]byte, string, error) {
 		return rawSubject(nil, v, "text")
 	}
 	return rawSubject(nil, v, "json")
+}
+
+// isNilPointer tells a pointer that points to nothing from no value at all.
+func isNilPointer(v any) bool {
+	rv := reflect.ValueOf(v)
+	return rv.Kind() == reflect.Pointer && rv.IsNil()
 }
 
 // rawSubject is what stood on the wire, where there is such a thing, else v's own JSON.

@@ -12,6 +12,9 @@ import (
 func (s *evalSubject) tie(operation string, v any, o *EvaluateOptions) error {
 	var execution, turn agreement
 	execution.name("EvaluateOptions.Execution", string(o.Execution))
+	if isNilPointer(o.Turn) {
+		return validationf("%s: EvaluateOptions.Turn is a nil %T", operation, o.Turn)
+	}
 	if o.Turn != nil {
 		turn.name("EvaluateOptions.Turn", string(o.Turn.SelectTurn()))
 	}

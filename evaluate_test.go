@@ -610,6 +610,44 @@ func TestRequiredEvaluations(t *testing.T) {
 	}
 }
 
+// An evaluator may take its time and use goroutines of its own.
+func TestEvaluatorMayBlock(t *testing.T) {
+	t.Parallel()
+	kit := newKit(t, m3.Config{})
+	started, release := make(chan struct{}), make(chan struct{})
+	register(t, kit, "slow.v1", func(ctx context.Context, _ eval.Context) (eval.Decision, error) {
+		decided := make(chan eval.Decision)
+		go func() {
+			close(started)
+			<-release
+			decided <- eval.PassIf(true, "at last")
+		}()
+		select {
+		case d := <-decided:
+			return d, nil
+		case <-ctx.Done():
+			return eval.Decision{}, ctx.Err()
+		}
+	})
+	done := make(chan eval.Result)
+	go func() {
+		r, err := kit.Evaluate(t.Context(), "x", "slow.v1", nil)
+		if err != nil {
+			t.Error(err)
+		}
+		done <- r
+	}()
+	<-started
+	// Others go on meanwhile.
+	if r, err := kit.Evaluate(t.Context(), "x", eval.OutputHasText, nil); err != nil || r.Status != eval.Passed {
+		t.Errorf("%+v, %v", r, err)
+	}
+	close(release)
+	if r := <-done; r.Status != eval.Passed || r.Rationale != "at last" {
+		t.Errorf("%+v", r)
+	}
+}
+
 // A detached evaluation is stored only when it is required.
 func TestDetachedEvaluations(t *testing.T) {
 	t.Parallel()

@@ -27,15 +27,15 @@ func lineageKey(l eval.Lineage) []byte {
 
 // addEvaluation adds an evaluation, unless it is there. It stands already as store.Decode made it.
 func (s *Store) addEvaluation(r *store.Evaluation) error {
-	var there bool
-	if err := s.row(`SELECT EXISTS (SELECT 1 FROM evaluation_record WHERE evaluation_id = ?)`, r.ID).Scan(&there); err != nil || there {
-		return err
-	}
 	b, err := store.Encode(r)
 	if err != nil {
 		return &recordError{err}
 	}
-	args, err := s.evaluationColumns(&r.Result)
+	var id int64
+	err = s.row(`INSERT OR IGNORE INTO evaluation_record (evaluation_id, test_id, record) VALUES (?, ?, ?) RETURNING id`, r.ID, r.TestID, string(b)).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil // it is there
+	}
 	if err != nil {
 		return err
 	}
@@ -44,50 +44,47 @@ func (s *Store) addEvaluation(r *store.Evaluation) error {
 	if err != nil {
 		return err
 	}
-	var id int64
-	if err := s.row(insertEvaluation, append([]any{lineage, latest, required}, args...)...).Scan(&id); err != nil {
-		return err
-	}
-	if err := s.exec(`INSERT INTO evaluation_record (id, evaluation_id, test_id, record) VALUES (?, ?, ?, ?)`, id, r.ID, r.TestID, string(b)); err != nil {
-		return err
-	}
-	return s.index(id, &r.Result, latest, required)
-}
-
-// index keeps for aggregation what a new row says.
-func (s *Store) index(id int64, r *eval.Result, latest, required bool) error {
-	row, _, err := s.parent(r)
+	args, err := s.evaluationColumns(&r.Result)
 	if err != nil {
 		return err
+	}
+	page, err := s.index(id, &r.Result, latest, required)
+	if err != nil {
+		return err
+	}
+	return s.exec(insertEvaluation, append([]any{id, lineage, latest, required, page}, args...)...)
+}
+
+// index keeps for aggregation what a new row says, and returns the page where that is.
+func (s *Store) index(id int64, r *eval.Result, latest, required bool) (page any, err error) {
+	row, _, err := s.parent(r)
+	if err != nil {
+		return nil, err
 	}
 	execution, _ := row.(int64)
 	if execution != 0 {
 		word, err := s.word(r.Evaluator)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if err := s.exec(`DELETE FROM evaluation_unmet WHERE execution = ? AND evaluator = ?`, execution, word); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if !latest {
-		return nil
+		return nil, nil
 	}
 	labels, err := s.labels(evaluationLabels, aggregate.LabelsOf(r))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	e := entryOf(id, execution, r, required)
-	page, err := s.addEntry(labels, &e)
-	if err != nil {
-		return err
-	}
-	return s.exec(`UPDATE evaluation SET page = ? WHERE id = ?`, page, id)
+	return s.addEntry(labels, &e)
 }
 
-const insertEvaluation = `INSERT INTO evaluation (lineage, latest, required, created_ns, kind, turn_id, status, score, suite_id, run, case_id, evaluator,
+const insertEvaluation = `INSERT INTO evaluation (id, lineage, latest, required, page, created_ns, kind, turn_id, status, score, suite_id, run, case_id, evaluator,
 		subject_kind, provider, model, rubric, execution, orphan, metadata)
-	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
 // supersede says whether r is the latest of its lineage so far, and whether it is required by then. The one that was the latest before is so no more; where that stays
 // the latest, it becomes required when r is.
@@ -260,7 +257,7 @@ func (s *Store) Evaluations(ctx context.Context, q *store.EvaluationQuery) ([]ev
 		args = append(args, string(q.Execution), string(q.Execution))
 	}
 	if q.Required {
-		where = append(where, `e.lineage IN (SELECT lineage FROM evaluation WHERE latest AND required)`)
+		where = append(where, `EXISTS (SELECT 1 FROM evaluation l WHERE l.lineage = e.lineage AND l.latest AND l.required)`)
 	}
 	records, err := records[store.Evaluation](ctx, s, `SELECT r.record FROM evaluation e JOIN evaluation_record r ON r.id = e.id
 		WHERE `+strings.Join(where, " AND ")+` ORDER BY e.created_ns, r.evaluation_id`, args...)

@@ -385,3 +385,30 @@ func TestViews(t *testing.T) {
 		t.Errorf("events: %d, %q, %q, %v", n, method, server, err)
 	}
 }
+
+// TestEvaluationView: one readable row for each evaluation, also before its execution has one.
+func TestEvaluationView(t *testing.T) {
+	t.Parallel()
+	s := reopen(t, filepath.Join(t.TempDir(), "db.sqlite"))
+	appendTo(t, s, storetest.NewTape("r", "e").Open(), storetest.Judged("r", "1", "e", 1), storetest.Evaluation("r", "3", "elsewhere", 3), storetest.Evaluation("r", "4", "", 4))
+	again := storetest.Judged("r", "2", "e", 2)
+	again.Required, again.Score, again.Rationale, again.Message = false, nil, "", ""
+	appendTo(t, s, again)
+	var got []string
+	err := s.query(context.Background(), func(rows *sql.Rows) error {
+		var line string
+		err := rows.Scan(&line)
+		got = append(got, line)
+		return err
+	}, `SELECT concat_ws('|', evaluation_id, run_id, suite_name, case_id, test_id, coalesce(execution_id, '-'), turn_id, evaluator, kind, subject_kind, status, coalesce(score, '-'),
+		required, latest, message = 'line' || char(10) || 'line', created_at) FROM evaluations`)
+	want := []string{
+		"1|r|suite|case of e|test of 1|e|turn-1|answer.v1|judge|json|failed|0.3|1|0|1|2026-03-04T05:06:08.123456789Z",
+		"2|r|suite|case of e|test of 2|e|turn-1|answer.v1|judge|json|failed|-|1|1|2026-03-04T05:06:09.123456789Z",
+		"3|r|suite|case of elsewhere|test of 3|elsewhere||answer.v1|evaluator|json|passed|-|0|1|2026-03-04T05:06:10.123456789Z",
+		"4|r|suite|case of |test of 4|-||answer.v1|evaluator|json|passed|-|0|1|2026-03-04T05:06:11.123456789Z",
+	}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}

@@ -121,7 +121,7 @@ CREATE TABLE word (
 	text TEXT NOT NULL UNIQUE
 );
 CREATE TABLE evaluation (
-	id           INTEGER PRIMARY KEY,
+	id           INTEGER PRIMARY KEY, -- that of evaluation_record
 	lineage      BLOB NOT NULL,    -- 16 bytes of a SHA-256, see lineageKey
 	latest       INTEGER NOT NULL, -- of its lineage
 	required     INTEGER NOT NULL, -- as it was marked; of the latest, whether any of its lineage was
@@ -150,7 +150,7 @@ CREATE INDEX evaluation_execution ON evaluation (execution) WHERE execution IS N
 CREATE INDEX evaluation_orphan ON evaluation (orphan) WHERE orphan IS NOT NULL;
 CREATE INDEX evaluation_required ON evaluation (run) WHERE latest AND required;
 CREATE TABLE evaluation_record (
-	id            INTEGER PRIMARY KEY, -- that of evaluation
+	id            INTEGER PRIMARY KEY,
 	evaluation_id TEXT NOT NULL UNIQUE,
 	test_id       TEXT NOT NULL,
 	record        TEXT NOT NULL
