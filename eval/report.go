@@ -29,7 +29,8 @@ type Values struct {
 	// EvaluationCount counts the rows; ExpectedCount them and the required ones that are missing.
 	EvaluationCount int `json:"evaluation_count"`
 	ExpectedCount   int `json:"expected_count"`
-	// RequiredCount counts those of ExpectedCount that are required: the missing ones, and each row whose lineage was ever required by a call.
+	// RequiredCount counts those of ExpectedCount that are required: the missing ones, each row whose lineage was ever required by a call, and each
+	// whose execution declares its evaluator as required.
 	RequiredCount int `json:"required_count"`
 	// MissingRequiredCount counts required evaluations that will not come any more; PendingRequiredCount those that still may, which are not expected yet.
 	MissingRequiredCount int `json:"missing_required_count"`

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"slices"
 
 	"github.com/m3-go/m3/eval"
 	"github.com/m3-go/m3/internal/aggregate"
@@ -68,7 +69,11 @@ func (in *aggregation) latest() []eval.Result {
 		}
 	}
 	for i := range out {
-		out[i].Required = in.c.required[out[i].Lineage()]
+		r := &out[i]
+		r.Required = in.c.required[r.Lineage()]
+		if e, ok := in.c.execIndex[r.Execution]; ok {
+			r.Required = r.Required || slices.Contains(e.info.Declared(), eval.Registration{Name: r.Evaluator, Required: true})
+		}
 	}
 	return out
 }

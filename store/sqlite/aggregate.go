@@ -233,8 +233,8 @@ func (a *aggregation) readUnmet() error {
 		}
 		return nil
 	}, `SELECT u.execution, w.text, x.finished_at IS NULL OR coalesce(t.is_open, 0)
-		FROM evaluation_unmet u JOIN word w ON w.id = u.evaluator JOIN execution x ON x.id = u.execution
-		LEFT JOIN test t ON t.test_id = x.test_id AND x.test_id <> ''`)
+		FROM execution_required u JOIN word w ON w.id = u.evaluator JOIN execution x ON x.id = u.execution
+		LEFT JOIN test t ON t.test_id = x.test_id AND x.test_id <> '' WHERE NOT u.met`)
 }
 
 // entries goes through the evaluations.

@@ -67,9 +67,12 @@ func (s *Store) index(id int64, r *eval.Result, latest, required bool) (page any
 		if err != nil {
 			return nil, err
 		}
-		if err := s.exec(`DELETE FROM evaluation_unmet WHERE execution = ? AND evaluator = ?`, execution, word); err != nil {
+		var declared bool
+		err = s.row(`UPDATE execution_required SET met = 1 WHERE execution = ? AND evaluator = ? RETURNING 1`, execution, word).Scan(&declared)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return nil, err
 		}
+		required = required || declared
 	}
 	if !latest {
 		return nil, nil

@@ -283,16 +283,36 @@ func (s *Store) openFacts(row int64, r *store.Execution) error {
 	}
 	at.labels, p.dirty = id, true
 	for _, name := range required {
-		word, err := s.word(name)
-		if err != nil {
-			return err
-		}
-		if err := s.exec(`INSERT OR IGNORE INTO evaluation_unmet (execution, evaluator)
-			SELECT ?1, ?2 WHERE NOT EXISTS (SELECT 1 FROM evaluation WHERE execution = ?1 AND evaluator = ?2)`, row, word); err != nil {
+		if err := s.require(row, name); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// require notes that an execution declares an evaluator as required, and that what there is of it already is required.
+func (s *Store) require(row int64, name string) error {
+	word, err := s.word(name)
+	if err != nil {
+		return err
+	}
+	if err := s.exec(`INSERT OR IGNORE INTO execution_required (execution, evaluator, met)
+		SELECT ?1, ?2, EXISTS (SELECT 1 FROM evaluation WHERE execution = ?1 AND evaluator = ?2)`, row, word); err != nil {
+		return err
+	}
+	at := map[int64]int64{}
+	err = s.each(`SELECT id, page FROM evaluation WHERE execution = ? AND evaluator = ? AND page IS NOT NULL AND latest`, func(rows *sql.Rows) error {
+		var id, page int64
+		err := rows.Scan(&id, &page)
+		at[id] = page
+		return err
+	}, row, word)
+	for id, page := range at {
+		if err == nil {
+			err = s.changeEntry(page, id, func(e *entry) { e.required = true })
+		}
+	}
+	return err
 }
 
 func finished(facts []byte) bool {

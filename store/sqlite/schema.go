@@ -167,11 +167,13 @@ CREATE TABLE evaluation_page ( -- see pages.go
 	data   BLOB NOT NULL
 );
 CREATE INDEX evaluation_page_labels ON evaluation_page (labels);
-CREATE TABLE evaluation_unmet ( -- what executions require and have no evaluation of
+CREATE TABLE execution_required ( -- what executions declare as required
 	execution INTEGER NOT NULL,
 	evaluator INTEGER NOT NULL, -- a word
+	met       INTEGER NOT NULL, -- there is an evaluation
 	PRIMARY KEY (execution, evaluator)
 ) WITHOUT ROWID;
+CREATE INDEX execution_unmet ON execution_required (execution) WHERE NOT met;
 CREATE TABLE execution_labels (
 	id     INTEGER PRIMARY KEY,
 	labels TEXT NOT NULL UNIQUE

@@ -88,7 +88,8 @@ func newNaive(t *testing.T, r store.Reader, calls map[trace.ExecutionID][]Sample
 			x.created = created
 		}
 		infra := row.Infrastructure() || row.Status != eval.Passed && x != nil && x.info != nil && naiveInfra(t, r, x.info)
-		n.rows = append(n.rows, naiveRow{labels: naiveLabels(row, x, row.Evaluator, projects), row: row, required: required[l], execution: x, created: created, infra: infra})
+		declared := x != nil && x.info != nil && slices.Contains(naiveSpec(&x.info.Execution).Evaluations, eval.Registration{Name: row.Evaluator, Required: true})
+		n.rows = append(n.rows, naiveRow{labels: naiveLabels(row, x, row.Evaluator, projects), row: row, required: required[l] || declared, execution: x, created: created, infra: infra})
 	}
 	for i := range n.rows {
 		n.rows[i].series = n.rows[i].seriesName()

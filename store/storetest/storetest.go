@@ -49,6 +49,7 @@ func Run(t *testing.T, fresh func(t *testing.T) *Subject) {
 		{"required evaluations", testBlocked},
 		{"aggregation", testAggregate},
 		{"rules of aggregation", testAggregateRules},
+		{"aggregated trials", testAggregateTrials},
 		{"queries that are refused", testAggregateRefused},
 		{"payloads", testPayloads},
 		{"open executions", testOpen},
