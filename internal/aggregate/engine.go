@@ -160,6 +160,9 @@ func (e *Engine) ExecutionLabels(l ExecutionLabels) int {
 	return len(e.sets) - 1
 }
 
+// SetExecutionLabels replaces labels of executions, before the first row is added: a store may learn of executions before it reads their labels.
+func (e *Engine) SetExecutionLabels(set int, l ExecutionLabels) { e.sets[set] = l }
+
 // Grow makes room for so many executions, and so many rows.
 func (e *Engine) Grow(executions, rows int) {
 	e.execs = slices.Grow(e.execs, executions)
@@ -171,6 +174,9 @@ func (e *Engine) Execution(set int, id trace.ExecutionID, f *Facts) int {
 	e.execs = append(e.execs, execution{Facts: *f, id: id, set: int32(set)})
 	return len(e.execs) - 1
 }
+
+// SetFacts replaces the facts of an execution, before the first row is added.
+func (e *Engine) SetFacts(execution int, f *Facts) { e.execs[execution].Facts = *f }
 
 // Name tells the id of an execution.
 func (e *Engine) Name(execution int, id trace.ExecutionID) { e.execs[execution].id = id }

@@ -109,6 +109,11 @@ func (g *group) addCase(id int32, n stats.Count) {
 
 // executions counts the executions behind the rows, each once a group and once in all.
 func (e *Engine) executions(total *group) {
+	calls := 0
+	for i := range e.execs {
+		calls += len(e.execs[i].Latencies)
+	}
+	total.health.durations, total.health.latencies = make([]int64, 0, len(e.execs)), make([]int64, 0, calls)
 	for i := range e.execs {
 		x := &e.execs[i]
 		if len(x.groups) == 0 && x.many == nil {

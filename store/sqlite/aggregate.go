@@ -57,8 +57,7 @@ type aggregation struct {
 
 	execSets map[int64]int
 	wanted   map[int64]*wantedPage // by page
-	packed   []packedExecution
-	rows     int // evaluations
+	rows     int                   // evaluations
 	last     *wantedPage
 	lastPage int64
 }
@@ -109,13 +108,6 @@ type detail struct {
 	turn    string
 }
 
-// packedExecution is what a page has of an execution.
-type packedExecution struct {
-	row    int64
-	labels int64
-	facts  []byte
-}
-
 func (a *aggregation) each(scan func(*sql.Rows) error, query string, args ...any) error {
 	rows, err := a.tx.QueryContext(a.ctx, query, args...)
 	if err != nil {
@@ -147,8 +139,9 @@ func (a *aggregation) chosen(ids []int64, total int, scan func(*sql.Rows) error,
 	return a.each(scan, query+` WHERE `+column+` IN (SELECT value FROM json_each(?))`, string(b))
 }
 
-func (a *aggregation) count(table string) (n int, err error) {
-	err = a.tx.QueryRowContext(a.ctx, `SELECT count(*) FROM `+table).Scan(&n)
+// rowsOf is how many rows a table has, or had: a number to choose a way by, which costs nothing.
+func (a *aggregation) rowsOf(table string) (n int, err error) {
+	err = a.tx.QueryRowContext(a.ctx, `SELECT coalesce(max(id), 0) FROM `+table).Scan(&n)
 	return n, err
 }
 
@@ -170,7 +163,7 @@ func (a *aggregation) readProjects() error {
 
 // readLabels registers the sets of labels whose rows can be selected.
 func (a *aggregation) readLabels() (err error) {
-	if a.total, err = a.count(evaluationLabels); err != nil {
+	if a.total, err = a.rowsOf(evaluationLabels); err != nil {
 		return err
 	}
 	query, args := `SELECT id, labels FROM evaluation_labels WHERE true`, []any(nil)
@@ -262,7 +255,11 @@ func (a *aggregation) readDetails() error {
 		}
 		return nil
 	})
-	return a.chosen(ids, a.rows, func(rows *sql.Rows) error {
+	total, err := a.rowsOf("evaluation")
+	if err != nil || len(ids) == 0 {
+		return err
+	}
+	return a.chosen(ids, total, func(rows *sql.Rows) error {
 		var id int64
 		var d detail
 		var orphan sql.NullString
@@ -291,77 +288,96 @@ func (a *aggregation) readExecutions() error {
 	if err := a.readExecutionLabels(); err != nil {
 		return err
 	}
-	a.Grow(len(a.packed), a.rows+len(a.unmet))
-	var f aggregate.Facts
-	for _, p := range a.packed {
-		facts := p.facts
-		if slices.Equal(facts, elsewhere) {
-			if err := a.tx.QueryRowContext(a.ctx, `SELECT facts FROM execution_facts WHERE execution = ?`, p.row).Scan(&facts); err != nil {
-				return err
-			}
-		}
-		if err := f.Decode(facts, &a.interner); err != nil {
-			return err
-		}
-		a.setNumber(p.row, a.Execution(a.execSets[p.labels], "", &f))
-	}
 	return a.readOld()
 }
 
 func (a *aggregation) readExecutionPages() error {
 	ids := make([]int64, 0, len(a.wanted))
-	for id := range a.wanted {
+	n := 0
+	for id, p := range a.wanted {
 		ids = append(ids, id)
+		for _, yes := range p.wanted {
+			if yes {
+				n++
+			}
+		}
 	}
-	total, err := a.count("execution_page")
+	a.Grow(n, a.rows+len(a.unmet))
+	total, err := a.rowsOf("execution_page")
 	if err != nil {
 		return err
 	}
-	return a.chosen(ids, total, func(rows *sql.Rows) error {
+	var large []int64 // those whose facts are elsewhere
+	var f aggregate.Facts
+	err = a.chosen(ids, total, func(rows *sql.Rows) error {
 		var id int64
 		var data sql.RawBytes
 		if err := rows.Scan(&id, &data); err != nil {
 			return err
 		}
-		wanted, ok := a.wanted[id]
+		p, ok := a.wanted[id]
 		if !ok {
 			return nil
 		}
-		return eachExecution(slices.Clone(data), func(slot int, labels int64, facts []byte) error {
-			if wanted.wanted[slot] {
-				a.packed = append(a.packed, packedExecution{id<<slotBits | int64(slot), labels, facts})
+		return eachExecution(data, func(slot int, labels int64, facts []byte) error {
+			row := id<<slotBits | int64(slot)
+			if !p.wanted[slot] {
+				return nil
 			}
+			if slices.Equal(facts, elsewhere) {
+				f, large = aggregate.Facts{}, append(large, row)
+			} else if err := f.Decode(facts, &a.interner); err != nil {
+				return err
+			}
+			a.setNumber(row, a.Execution(a.setOf(labels), "", &f))
 			return nil
 		})
 	}, `SELECT id, data FROM execution_page`, "id")
+	for _, row := range large {
+		var facts []byte
+		if err == nil {
+			err = a.tx.QueryRowContext(a.ctx, `SELECT facts FROM execution_facts WHERE execution = ?`, row).Scan(&facts)
+		}
+		if err == nil {
+			err = f.Decode(facts, &a.interner)
+		}
+		if err == nil {
+			a.SetFacts(a.number(row), &f)
+		}
+	}
+	return err
+}
+
+// setOf is the engine's number of a set of labels of executions. The labels themselves are read when all of them are known.
+func (a *aggregation) setOf(labels int64) int {
+	set, ok := a.execSets[labels]
+	if !ok {
+		set = a.ExecutionLabels(aggregate.ExecutionLabels{})
+		a.execSets[labels] = set
+	}
+	return set
 }
 
 func (a *aggregation) readExecutionLabels() error {
-	var ids []int64
-	for _, p := range a.packed {
-		if _, ok := a.execSets[p.labels]; !ok {
-			a.execSets[p.labels] = aggregate.None
-			ids = append(ids, p.labels)
-		}
-	}
-	total, err := a.count(executionLabels)
+	total, err := a.rowsOf(executionLabels)
 	if err != nil {
 		return err
 	}
-	return a.chosen(ids, total, func(rows *sql.Rows) error {
+	return a.chosen(slices.Collect(maps.Keys(a.execSets)), total, func(rows *sql.Rows) error {
 		var id int64
 		var text sql.RawBytes
 		if err := rows.Scan(&id, &text); err != nil {
 			return err
 		}
-		if _, ok := a.execSets[id]; !ok {
+		set, ok := a.execSets[id]
+		if !ok {
 			return nil
 		}
 		var l aggregate.ExecutionLabels
 		if err := json.Unmarshal(text, &l); err != nil {
 			return err
 		}
-		a.execSets[id] = a.ExecutionLabels(l)
+		a.SetExecutionLabels(set, l)
 		return nil
 	}, `SELECT id, labels FROM execution_labels`, "id")
 }
@@ -433,7 +449,7 @@ func (a *aggregation) readIDs() error {
 		known[u.execution] = true
 	}
 	rows := slices.Collect(maps.Keys(known))
-	total, err := a.count("execution")
+	total, err := a.rowsOf("execution")
 	if err != nil {
 		return err
 	}
