@@ -116,7 +116,7 @@ func (in *aggregation) infos(rows []eval.Result) []*openInfo {
 }
 
 func (in *aggregation) execution(x *openInfo, open func(trace.ExecutionID) (*trace.Trace, error)) error {
-	rec := x.info.Aggregated()
+	rec := x.info.aggregated()
 	labels, facts, _ := rec.Open()
 	if x.info.Finished != nil {
 		end, err := x.facts(facts, x.info, open)
@@ -180,8 +180,8 @@ func (in *aggregation) required(infos []*openInfo) {
 	}
 }
 
-// Aggregated is what aggregation knows an execution's record by. It is for stores.
-func (x *Execution) Aggregated() *aggregate.Execution {
+// aggregated is what aggregation knows an execution's record by.
+func (x *Execution) aggregated() *aggregate.Execution {
 	created := int64(0)
 	if !x.Created.IsZero() {
 		created = x.Created.UnixNano()

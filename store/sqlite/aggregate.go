@@ -408,7 +408,7 @@ func (a *aggregation) readOldExecution(row int64) error {
 		return err
 	}
 	x := rec.(*store.Execution)
-	labels, facts, _ := x.Aggregated().Open()
+	labels, facts, _ := recordOf(x).Open()
 	if at.Valid {
 		t, err := a.s.Trace(a.ctx, x.ID)
 		if err != nil {

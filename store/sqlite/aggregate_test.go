@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/m3-go/m3/eval"
+	"github.com/m3-go/m3/internal/aggregate"
 	"github.com/m3-go/m3/store"
 	"github.com/m3-go/m3/store/memory"
 	"github.com/m3-go/m3/store/storetest"
@@ -165,5 +166,54 @@ func TestAggregateOldDatabase(t *testing.T) {
 	}
 	if got, want := aggregated(t, s, q), inMemory(t, q, append(recs, row)); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// FuzzExecutionPage: whatever the bytes of a page are, they are read as what was written, or refused.
+func FuzzExecutionPage(f *testing.F) {
+	p := &executionPage{}
+	p.entries[0] = executionEntry{1, elsewhere}
+	p.entries[slots-1] = executionEntry{1 << 40, bytes.Repeat([]byte{7}, 300)}
+	f.Add(p.append(nil))
+	f.Add([]byte{slots, 1, 0})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		p := &executionPage{}
+		if eachExecution(b, func(slot int, labels int64, facts []byte) error {
+			p.entries[slot] = executionEntry{labels, bytes.Clone(facts)}
+			return nil
+		}) != nil {
+			return
+		}
+		written := p.append(nil)
+		n := 0
+		err := eachExecution(written, func(slot int, labels int64, facts []byte) error {
+			n++
+			if e := p.entries[slot]; e.labels != labels || !bytes.Equal(e.facts, facts) {
+				t.Errorf("slot %d: %d %x, want %d %x", slot, labels, facts, e.labels, e.facts)
+			}
+			return nil
+		})
+		for _, e := range p.entries {
+			if e.labels != 0 {
+				n--
+			}
+		}
+		if err != nil || n != 0 {
+			t.Errorf("%x: %v, %d entries more", written, err, n)
+		}
+	})
+}
+
+// TestEntries: an evaluation is read from its page as it was written.
+func TestEntries(t *testing.T) {
+	t.Parallel()
+	for status := range eval.Statuses() {
+		for bits := range 8 {
+			want := entry{evaluation: 1 << 50, execution: 1<<55 - 1, status: aggregate.Status(status), required: bits&1 != 0, infra: bits&2 != 0, scored: bits&4 != 0, score: -0.1}
+			var got entry
+			if got.decode(want.append(nil)); got != want {
+				t.Errorf("%+v, want %+v", got, want)
+			}
+		}
 	}
 }

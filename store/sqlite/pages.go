@@ -266,10 +266,14 @@ func (s *Store) executionPage(row int64) (*executionEntry, *executionPage, error
 	return &p.entries[slot], p, nil
 }
 
+// recordOf is what aggregation knows an execution's record by.
+func recordOf(x *store.Execution) *aggregate.Execution {
+	return &aggregate.Execution{ID: x.ID, Run: x.RunID, Suite: x.Suite, Case: x.Case, Kind: x.Kind, Created: nanos(x.Created), Servers: x.Servers, Spec: x.Spec}
+}
+
 // openFacts keeps what the record of an execution says, and what it requires.
 func (s *Store) openFacts(row int64, r *store.Execution) error {
-	x := r.Aggregated()
-	labels, facts, required := x.Open()
+	labels, facts, required := recordOf(r).Open()
 	id, err := s.labels(executionLabels, labels)
 	if err != nil {
 		return err
@@ -423,6 +427,7 @@ type writtenLog struct {
 	n      int
 	first  int // of the window
 	window [][]byte
+	next   int // the event after the one that was asked for last
 }
 
 // Len is that of [trace.Log].
@@ -436,17 +441,22 @@ func (l *writtenLog) Len() int {
 // AppendEvent is that of [trace.Log].
 func (l *writtenLog) AppendEvent(dst []byte, i int) ([]byte, error) {
 	if i < l.first || i >= l.first+len(l.window) {
-		if err := l.fetch(i); err != nil {
+		limit := 1
+		if i == l.next {
+			limit = windowEvents
+		}
+		if err := l.fetch(i, limit); err != nil {
 			return dst, err
 		}
 	}
+	l.next = i + 1
 	if i >= l.first+len(l.window) || l.window[i-l.first] == nil {
 		return dst, fmt.Errorf("sqlite: event %d was never stored", i)
 	}
 	return append(dst, l.window[i-l.first]...), nil
 }
 
-func (l *writtenLog) fetch(i int) error {
+func (l *writtenLog) fetch(i, limit int) error {
 	l.first, l.window = i, l.window[:0]
 	size := 0
 	return l.s.each(`SELECT sequence, body FROM event WHERE execution = ? AND sequence >= ? AND sequence < ? ORDER BY sequence`, func(rows *sql.Rows) error {
@@ -461,7 +471,7 @@ func (l *writtenLog) fetch(i int) error {
 		l.window = append(l.window, body)
 		size += len(body)
 		return nil
-	}, l.row, i, i+windowEvents)
+	}, l.row, i, i+limit)
 }
 
 // Blob is that of [trace.Log].

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -256,4 +258,37 @@ func testAggregateRefused(t *testing.T, s *Subject) {
 	cancel()
 	_, err := s.Store.Aggregate(cancelled, eval.Query{Filters: one})
 	wantErr(t, "cancelled", err, context.Canceled)
+	if err := s.Store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.Store.Aggregate(context.Background(), eval.Query{Filters: one})
+	wantErr(t, "closed", err, store.ErrClosed)
+}
+
+// testAggregateMeanwhile: questions are answered while recording goes on, each from one moment: never half of what was appended together.
+func testAggregateMeanwhile(t *testing.T, s *Subject) {
+	d := &Dataset{Runs: 1, Cases: 5, Configs: 2, Trials: 10, Evaluators: 2, Calls: 1}
+	var done atomic.Bool
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			last := 0
+			for !done.Load() {
+				rep, err := s.Store.Aggregate(context.Background(), eval.Query{GroupBy: []string{"evaluator"}})
+				v := rep.Totals
+				if err != nil || v.EvaluationCount < last || v.TrialCount > v.EvaluationCount || v.Health.ExecutionCount != v.TrialCount {
+					t.Errorf("after %d: %+v, %v", last, v, err)
+					return
+				}
+				last = v.EvaluationCount
+			}
+		})
+	}
+	d.load(t, s.Store)
+	done.Store(true)
+	wg.Wait()
+	rep := must[eval.Report](t)(s.Store.Aggregate(context.Background(), eval.Query{GroupBy: []string{"evaluator"}}))
+	if rep.Totals.EvaluationCount != d.Rows() || rep.TotalGroups != 2 {
+		t.Errorf("at the end: %+v", rep.Totals)
+	}
 }

@@ -50,6 +50,7 @@ func Run(t *testing.T, fresh func(t *testing.T) *Subject) {
 		{"aggregation", testAggregate},
 		{"rules of aggregation", testAggregateRules},
 		{"aggregated trials", testAggregateTrials},
+		{"aggregation meanwhile", testAggregateMeanwhile},
 		{"queries that are refused", testAggregateRefused},
 		{"payloads", testPayloads},
 		{"open executions", testOpen},
