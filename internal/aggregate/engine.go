@@ -2,7 +2,6 @@ package aggregate
 
 import (
 	"encoding/binary"
-	"slices"
 
 	"github.com/m3-go/m3/eval"
 	"github.com/m3-go/m3/internal/stats"
@@ -50,6 +49,12 @@ type Engine struct {
 	combos map[uint64]*combo
 	recent [1024]recent // of combos
 
+	latencies []int64
+	outcomes  []trace.Outcome
+	keepsRare bool
+	rare      []rarely
+	more      []membership // the groups of executions after the first of each, in any order, some more than once
+
 	projects map[string]string // by run
 	unknown  map[trace.ExecutionID]int
 	groups   []*group
@@ -66,15 +71,6 @@ type Engine struct {
 type recent struct {
 	id uint64
 	*combo
-}
-
-type execution struct {
-	Facts
-	id  trace.ExecutionID
-	set int32
-	// groups are those that it is counted in. Most executions are in one or two.
-	groups []int32
-	many   map[int32]bool // as groups, when there are many
 }
 
 // combo is what the rows of one set of labels and the executions of another have in common.
@@ -129,7 +125,7 @@ func New(q eval.Query) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Engine{plan: p, combos: map[uint64]*combo{}, groupOf: map[string]int32{}, buckets: map[int64]string{}}, nil
+	return &Engine{plan: p, combos: map[uint64]*combo{}, groupOf: map[string]int32{}, buckets: map[int64]string{}, keepsRare: p.uses(needsRarely...)}, nil
 }
 
 // Needs says what the query needs that may be expensive to come by: the turns of rows, the ids of executions, the projects of runs.
@@ -163,39 +159,6 @@ func (e *Engine) ExecutionLabels(l ExecutionLabels) int {
 // SetExecutionLabels replaces labels of executions, before the first row is added: a store may learn of executions before it reads their labels.
 func (e *Engine) SetExecutionLabels(set int, l ExecutionLabels) { e.sets[set] = l }
 
-// Grow makes room for so many executions, and so many rows.
-func (e *Engine) Grow(executions, rows int) {
-	e.execs = slices.Grow(e.execs, executions)
-	e.items = slices.Grow(e.items, rows)
-}
-
-// Execution registers an execution. Its set is None where its record is not known. The id is needed when Needs says so.
-func (e *Engine) Execution(set int, id trace.ExecutionID, f *Facts) int {
-	e.execs = append(e.execs, execution{Facts: *f, id: id, set: int32(set)})
-	return len(e.execs) - 1
-}
-
-// SetFacts replaces the facts of an execution, before the first row is added.
-func (e *Engine) SetFacts(execution int, f *Facts) { e.execs[execution].Facts = *f }
-
-// Name tells the id of an execution.
-func (e *Engine) Name(execution int, id trace.ExecutionID) { e.execs[execution].id = id }
-
-// Unknown returns an execution that the store has no record of, by its id and the time of one of its rows; it is registered at the first.
-func (e *Engine) Unknown(id trace.ExecutionID, created int64) int {
-	n, ok := e.unknown[id]
-	if !ok {
-		if e.unknown == nil {
-			e.unknown = map[trace.ExecutionID]int{}
-		}
-		n = e.Execution(None, id, &Facts{Created: created, Tie: tie(id)})
-		e.unknown[id] = n
-	}
-	x := &e.execs[n]
-	x.Created = min(x.Created, created)
-	return n
-}
-
 // Add adds a row.
 func (e *Engine) Add(r *Row) {
 	c := e.combo(r.Labels, r.Execution)
@@ -207,7 +170,7 @@ func (e *Engine) Add(r *Row) {
 	if r.Required {
 		at.required++
 	}
-	if r.Infrastructure || r.Status != 0 && r.Execution != None && e.execs[r.Execution].Infrastructure {
+	if r.Infrastructure || r.Status != 0 && r.Execution != None && e.execs[r.Execution].infrastructure {
 		at.infrastructure++
 	}
 	if r.Scored {
@@ -226,12 +189,12 @@ func (e *Engine) AddRequired(labels, execution int, missing bool) {
 	at := e.cellOf(c, r, false)
 	if !missing {
 		at.pending++
-		e.count(at, execution)
+		e.count(at.group, execution)
 		return
 	}
 	at.missing++
 	at.required++
-	if e.execs[execution].Infrastructure {
+	if e.execs[execution].infrastructure {
 		at.infrastructure++
 	}
 	e.place(at, execution, false)
@@ -242,30 +205,8 @@ func (e *Engine) place(at *cell, execution int, passed bool) {
 	if execution == None {
 		return
 	}
-	e.count(at, execution)
+	e.count(at.group, execution)
 	e.items = append(e.items, item{cell: at.index, execution: int32(execution), passed: passed})
-}
-
-// count counts an execution in a cell's group, once.
-func (e *Engine) count(at *cell, execution int) {
-	x := &e.execs[execution]
-	if x.many != nil {
-		x.many[at.group] = true
-		return
-	}
-	for _, g := range x.groups {
-		if g == at.group {
-			return
-		}
-	}
-	x.groups = append(x.groups, at.group)
-	if len(x.groups) > 16 {
-		x.many = make(map[int32]bool, 32)
-		for _, g := range x.groups {
-			x.many[g] = true
-		}
-		x.groups = nil
-	}
 }
 
 func (e *Engine) inWindow(r *Row) bool {
@@ -280,7 +221,7 @@ func (e *Engine) created(r *Row) int64 {
 	if r.Execution == None || e.execs[r.Execution].set == None {
 		return r.Created
 	}
-	return e.execs[r.Execution].Created
+	return e.execs[r.Execution].created
 }
 
 // combo returns what the row's labels and its execution's decide together.
@@ -364,15 +305,15 @@ func (e *Engine) rowValue(label string, c *combo, r *Row, has bool) string {
 	if r.Execution == None {
 		return ""
 	}
-	switch x := &e.execs[r.Execution]; label {
+	switch x := &e.rare[r.Execution]; label {
 	case eval.LabelTrial:
 		return string(x.id)
 	case eval.LabelTool:
-		return x.Tool
+		return x.tool
 	case eval.LabelMetadata + keyMatrixCase:
-		return x.MatrixCase
+		return x.matrixCase
 	default: // trial.number, and metadata of the same meaning
-		return x.Trial
+		return x.trial
 	}
 }
 

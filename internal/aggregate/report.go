@@ -107,42 +107,6 @@ func (g *group) addCase(id int32, n stats.Count) {
 	at.N += n.N
 }
 
-// executions counts the executions behind the rows, each once a group and once in all.
-func (e *Engine) executions(total *group) {
-	calls := 0
-	for i := range e.execs {
-		calls += len(e.execs[i].Latencies)
-	}
-	total.health.durations, total.health.latencies = make([]int64, 0, len(e.execs)), make([]int64, 0, calls)
-	for i := range e.execs {
-		x := &e.execs[i]
-		if len(x.groups) == 0 && x.many == nil {
-			continue
-		}
-		total.health.add(&x.Facts)
-		for _, g := range x.groups {
-			e.groups[g].health.add(&x.Facts)
-		}
-		for g := range x.many {
-			e.groups[g].health.add(&x.Facts)
-		}
-	}
-}
-
-func (h *health) add(f *Facts) {
-	h.ExecutionCount++
-	if !f.Finished {
-		return
-	}
-	h.OutcomeCounts[f.Outcome]++
-	h.ToolCalls.Total += f.Calls
-	h.ToolCalls.Successful += f.Succeeded
-	h.ToolCalls.Failed += f.Failed
-	h.ProtocolErrorCount += f.ProtocolErrors
-	h.durations = append(h.durations, f.Duration)
-	h.latencies = append(h.latencies, f.Latencies...)
-}
-
 func (h *health) finish() eval.Health {
 	h.ExecutionDuration, h.ServerLatency = spread(h.durations), spread(h.latencies)
 	return h.Health
@@ -217,8 +181,8 @@ func (e *Engine) compareItems(a, b item) int {
 	if a.execution == b.execution {
 		return 0
 	}
-	x, y := &e.execs[a.execution].Facts, &e.execs[b.execution].Facts
-	return cmp.Or(cmp.Compare(x.Created, y.Created), cmp.Compare(x.Tie, y.Tie), cmp.Compare(a.execution, b.execution))
+	x, y := &e.execs[a.execution], &e.execs[b.execution]
+	return cmp.Or(cmp.Compare(x.created, y.created), cmp.Compare(x.tie, y.tie), cmp.Compare(a.execution, b.execution))
 }
 
 // trialsOf says of each trial whether it passed: all that was evaluated in it did.
