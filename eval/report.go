@@ -113,7 +113,8 @@ type Spread struct {
 const DetailInfrastructure = "infrastructure"
 
 // infrastructureCodes are the error codes of a judge that was not reached, or did not answer.
-var infrastructureCodes = map[string]bool{"judge_credentials_missing": true, "judge_budget_exhausted": true, "judge_redirect_blocked": true, "rate_limit": true,
+var infrastructureCodes = map[string]bool{"judge_credentials_missing": true, "judge_budget_exhausted": true, "judge_budget_unavailable": true, "judge_redirect_blocked": true,
+	"malformed_output": true, "cancelled": true, "rate_limit": true,
 	"server_error": true, "timeout": true, "provider_error": true, "missing_dependency": true}
 
 // Infrastructure reports whether the row did not pass because of something around the subject rather than the subject: its details say so, or a judge's

@@ -234,7 +234,7 @@ func judge(r *rand.Rand, e *eval.Result) {
 	e.Kind, e.SubjectKind = eval.KindJudge, "response"
 	e.Provenance = &eval.Provenance{Kind: eval.ProvenanceJudge, Provider: "openai", Model: "judge-" + strconv.Itoa(r.IntN(2)), RubricID: "rubric"}
 	if r.IntN(10) == 0 {
-		e.Status, e.Details = eval.Error, map[string]any{"error_code": []string{"timeout", "malformed_output"}[r.IntN(2)]}
+		e.Status, e.Details = eval.Error, map[string]any{"error_code": []string{"timeout", "judge_malformed_output"}[r.IntN(2)]}
 	}
 }
 
