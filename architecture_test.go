@@ -25,9 +25,11 @@ const module = "github.com/m3-go/m3"
 // line do not import each other.
 var rooms = [][]string{
 	{"internal/shim"},
+	{"internal/stats"},
 	{"trace"},
 	{"elicit"},
 	{"eval"},
+	{"internal/aggregate"},
 	{"internal/evidence"},
 	{"internal/proc"},
 	{"internal/oauth"},

@@ -204,11 +204,16 @@ func (s *Store) giveUp(id string, report *IngestReport) error {
 
 // each runs a query about the spool's row.
 func (t *tail) each(query string, scan func(*sql.Rows) error) error {
-	st, err := t.s.prepare(query)
+	return t.s.each(query, scan, t.row)
+}
+
+// each runs a query within the transaction.
+func (s *Store) each(query string, scan func(*sql.Rows) error, args ...any) error {
+	st, err := s.prepare(query)
 	if err != nil {
 		return err
 	}
-	rows, err := st.QueryContext(background, t.row)
+	rows, err := st.QueryContext(background, args...)
 	if err != nil {
 		return err
 	}
