@@ -123,13 +123,14 @@ func TestREADME(t *testing.T) {
 // TestExamplesExist: every example and page about direct testing that the seeds name has its counterpart (C64).
 func TestExamplesExist(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"internal/exampleserver", "quickstart", "concurrent", "resources", "contracts", "chained", "lifecycle", "traceview", "http"} {
+	for _, name := range []string{"internal/exampleserver", "quickstart", "concurrent", "resources", "contracts", "chained", "lifecycle", "traceview", "http",
+		"elicitation", "assertions", "evaluations", "judge", "aggregation"} {
 		tests, err := filepath.Glob(filepath.Join("examples", name, "*_test.go"))
 		if err != nil || len(tests) == 0 {
 			t.Errorf("examples/%s has no tests (%v)", name, err)
 		}
 	}
-	for _, name := range []string{"getting-started", "concepts", "http"} {
+	for _, name := range []string{"getting-started", "concepts", "http", "elicitation", "elicitation-reference", "evaluations"} {
 		page(t, "docs/"+name+".md")
 	}
 }
