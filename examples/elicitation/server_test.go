@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 sampling and roots inside rounds are what these examples show, and the newest version deprecates them.
+
 // Package elicitation shows how to test servers that ask for input while they work: with plans, by hand, and in every protocol that has it.
 package elicitation
 
