@@ -26,6 +26,7 @@ const module = "github.com/m3-go/m3"
 var rooms = [][]string{
 	{"internal/shim"},
 	{"trace"},
+	{"elicit"},
 	{"internal/evidence"},
 	{"internal/proc"},
 	{"internal/oauth"},

@@ -29,7 +29,8 @@ func (e *Error) Code() string { return e.CodeText }
 // The sentinels. Match them with errors.Is.
 var (
 	// ErrValidation matches every error about what the caller passed, or about a contract that did not hold.
-	ErrValidation = errors.New("m3: validation failed")
+	// It is trace.ErrValidation.
+	ErrValidation = trace.ErrValidation
 	// ErrKitClosed is returned by every use of a closed kit.
 	ErrKitClosed = errors.New("m3: the kit is closed")
 	// ErrClientClosed is returned by every use of a closed client.

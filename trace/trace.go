@@ -13,6 +13,10 @@ var ErrNotFinalized error = &codedError{code: "trace_not_finalized", text: "trac
 // ErrUnavailable is returned when a stored trace cannot be used. Errors that wrap it say why.
 var ErrUnavailable error = &codedError{code: "trace_unavailable", text: "trace: unavailable"}
 
+// ErrValidation matches every error about what the caller passed, or about a contract that did not hold: of this package, of elicit, and of
+// the root, where it is m3.ErrValidation.
+var ErrValidation error = &codedError{code: "invalid_argument", text: "m3: validation failed"}
+
 type codedError struct{ code, text string }
 
 func (e *codedError) Error() string { return e.text }
