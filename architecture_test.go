@@ -37,6 +37,9 @@ var rooms = [][]string{
 	{"internal/runner"},
 	{"store/memory", "store/spool"},
 	{"store/sqlite"},
+	{"harness"},
+	{"model"},
+	{"model/modelfile"},
 	{""}, // the root package, m3
 	{"gosdk"},
 	{"expect"},
@@ -108,6 +111,7 @@ func TestLinkedModules(t *testing.T) {
 		want []string
 	}{
 		{".", library},
+		{"./model", []string{"github.com/m3-go/m3"}},
 		{"./m3test", append([]string{"github.com/google/go-cmp"}, library...)},
 		{"./expect", append([]string{"github.com/google/go-cmp"}, library...)},
 	} {
