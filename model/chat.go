@@ -192,7 +192,7 @@ func (c chat) part(a *answer, i int, p part, call int, yield func(frame) bool) b
 	return true
 }
 
-func (c chat) failed(_ *answer, f Failure) frame {
+func (c chat) failed(_ *answer, f Failure, _ int) frame {
 	return frame{data: c.body(f, ""), part: -1}
 }
 

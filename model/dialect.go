@@ -18,8 +18,8 @@ type dialect interface {
 	// fill completes an error with what the provider says with a status; body is the body of an HTTP error.
 	fill(status int, f Failure) Failure
 	body(f Failure, id string) any
-	// failed is the event of an error within a stream.
-	failed(a *answer, f Failure) frame
+	// failed is the event of an error within a stream, after a number of events.
+	failed(a *answer, f Failure, after int) frame
 	// broken is an event that is not one.
 	broken() string
 	// callID is the id of a call of an answer.

@@ -201,7 +201,7 @@ func (messages) body(f Failure, id string) any {
 	return object{"type": "error", "error": object{"type": f.Type, "message": f.Message}, "request_id": id}
 }
 
-func (messages) failed(_ *answer, f Failure) frame {
+func (messages) failed(_ *answer, f Failure, _ int) frame {
 	return frame{event: "error", data: object{"type": "error", "error": object{"type": f.Type, "message": f.Message}}, part: -1}
 }
 

@@ -39,9 +39,11 @@ func (x *exchange) send(t *taken, req *request) {
 	if !x.wait(s.after) {
 		return
 	}
+	if s.fault != nil {
+		x.retryAfter(s.fault.RetryAfter)
+	}
 	if f := s.fault; f != nil && f.Kind == FailStatus {
 		x.scripted(f)
-		x.retryAfter(f.RetryAfter)
 		x.fail(f.Status, *f)
 		return
 	}
@@ -112,7 +114,6 @@ func (x *exchange) whole(a *answer, f *Failure) {
 	}
 	x.scripted(f)
 	if f.Kind == FailError {
-		x.retryAfter(f.RetryAfter)
 		status := f.Status
 		if status == 0 {
 			status = http.StatusInternalServerError
@@ -187,7 +188,7 @@ func (x *exchange) breakOff(a *answer, f *Failure) {
 	case FailMalformed:
 		_, _ = x.w.Write([]byte(x.p.dialect.broken())) // whether it arrives changes nothing
 	case FailError:
-		x.event(x.p.dialect.failed(a, x.p.dialect.fill(http.StatusInternalServerError, *f)))
+		x.event(x.p.dialect.failed(a, x.p.dialect.fill(http.StatusInternalServerError, *f), x.events))
 	}
 }
 
@@ -217,5 +218,6 @@ func (x *exchange) event(f frame) bool {
 		x.gone()
 		return false
 	}
+	x.events++
 	return true
 }

@@ -112,7 +112,11 @@ func (d responses) whole(a *answer) any {
 	status, why := d.status(a)
 	var output []any
 	for i := range a.parts {
-		output = append(output, d.item(a, i, "completed", true))
+		state := "completed"
+		if !a.complete && i == len(a.parts)-1 {
+			state = "in_progress"
+		}
+		output = append(output, d.item(a, i, state, true))
 	}
 	return d.response(a, status, why, output)
 }
@@ -230,10 +234,10 @@ func (responses) deltas(a *answer, i int, send func(frame, string, object) bool)
 	return send(closed, "response.function_call_arguments.done", at(id, object{"arguments": p.text}))
 }
 
-func (d responses) failed(a *answer, f Failure) frame {
+func (d responses) failed(a *answer, f Failure, sequence int) frame {
 	response := d.response(a.begun(), "failed", nil, nil)
 	response["error"] = object{"code": f.Code, "message": f.Message}
-	return frame{event: "response.failed", data: object{"type": "response.failed", "sequence_number": 0, "response": response}, part: -1}
+	return frame{event: "response.failed", data: object{"type": "response.failed", "sequence_number": sequence, "response": response}, part: -1}
 }
 
 func (responses) broken() string {

@@ -31,6 +31,7 @@ type exchange struct {
 	path    string // without /v1
 	body    []byte
 	started time.Time
+	events  int // sent of a stream
 	rec     harness.ModelExchange
 }
 
@@ -65,7 +66,10 @@ func (x *exchange) serve() {
 		x.refuse(http.StatusUnauthorized, Failure{Message: "The key is not that of this execution."})
 		return
 	}
-	if status, err := x.read(); err != nil {
+	if status, err := x.read(); errors.Is(err, errGone) {
+		x.gone()
+		return
+	} else if err != nil {
 		x.bad(status, err.Error())
 		return
 	}
@@ -143,6 +147,8 @@ func (x *exchange) read() (status int, err error) {
 	}
 	n, err := buf.ReadFrom(io.LimitReader(in, maxBody+1))
 	switch {
+	case err != nil && (x.r.Context().Err() != nil || in == io.Reader(x.r.Body)): // on loopback a body breaks off only when its sender does
+		return 0, errGone
 	case err != nil:
 		return http.StatusBadRequest, fmt.Errorf("the body could not be read: %w", err)
 	case n > maxBody:
