@@ -140,7 +140,7 @@ func TestHang(t *testing.T) {
 		}
 		done := make(chan reply)
 		go func() { done <- r.doIn(context.Background(), http.MethodPost, paths[d], hello(d, false)) }()
-		r.waitFor(2) // the first two have ended
+		r.waitFor(2)                       // the first two have ended
 		time.Sleep(400 * time.Millisecond) // the third is on its way
 		problems := r.finish()
 		if got := <-done; got.err == nil {

@@ -347,7 +347,12 @@ func plain(err error) string {
 		if te.Field != "" {
 			where = te.Field + ": "
 		}
-		return fmt.Sprintf("%sa %s does not belong there", where, te.Value)
+		kind := strings.Fields(te.Value)[0] // of a number it has the text too
+		article := "a"
+		if strings.ContainsAny(kind[:1], "ao") {
+			article = "an"
+		}
+		return fmt.Sprintf("%s%s %s does not belong there", where, article, kind)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return "the text ends too early"
 	}

@@ -101,7 +101,7 @@ func toJSON(name string, data []byte) ([]byte, *yaml.Node, error) {
 	var doc, more yaml.Node
 	if err := dec.Decode(&doc); err != nil {
 		if errors.Is(err, io.EOF) {
-			err = errors.New("it is empty: a script is a list of steps")
+			return nil, nil, &Error{File: name, Err: errors.New("it is empty: a script is a list of steps")}
 		}
 		return nil, nil, yamlError(name, err)
 	}
