@@ -40,7 +40,7 @@ type Use struct {
 	Tool string
 	// Raw is a name to call as it stands, offered or not: a built-in tool of the agent, or one that must be refused.
 	Raw string
-	// Namespace goes with Raw where the agent groups tools by server (Codex: "mcp__calc").
+	// Namespace goes with Raw where the agent groups tools by server (Codex: "mcp__calc"). Dialects without namespaces get it before the name.
 	Namespace string
 	// Args is the object of arguments: anything that encoding/json makes one of. Nil is {}.
 	Args any
