@@ -41,6 +41,9 @@ var rooms = [][]string{
 	{"internal/judging"},
 	{"store/memory", "store/spool"},
 	{"store/sqlite"},
+	{"harness"},
+	{"model"},
+	{"model/modelfile"},
 	{""}, // the root package, m3
 	{"gosdk"},
 	{"judge"},
@@ -115,6 +118,7 @@ func TestLinkedModules(t *testing.T) {
 	}{
 		{".", library},
 		{"./judge", []string{"github.com/m3-go/m3"}},
+		{"./model", []string{"github.com/m3-go/m3"}},
 		{"./m3test", append([]string{"github.com/google/go-cmp"}, library...)},
 		{"./expect", append([]string{"github.com/google/go-cmp"}, library...)},
 	} {
