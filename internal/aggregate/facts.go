@@ -96,7 +96,11 @@ var errFacts = errors.New("aggregate: the stored facts of an execution are damag
 
 // Interner keeps one copy of equal texts, and lists of numbers in few pieces. The zero Interner is ready.
 type Interner struct {
+	// Brief leaves out the texts of facts that few questions need: see [Engine.Brief].
+	Brief bool
+
 	m       map[string]string
+	outcome string
 	numbers []int64
 }
 
@@ -136,8 +140,14 @@ func (f *Facts) Decode(b []byte, in *Interner) error {
 	*f = Facts{Finished: b[1]&flagFinished != 0, Infrastructure: b[1]&flagInfrastructure != 0,
 		Created: int64(binary.BigEndian.Uint64(b[2:])), Tie: binary.BigEndian.Uint64(b[10:])}
 	d := decoder{b: b[18:]}
-	f.Trial, f.MatrixCase = in.text(d.bytes()), in.text(d.bytes())
-	f.Outcome, f.Tool = trace.Outcome(in.text(d.bytes())), in.text(d.bytes())
+	trial, matrixCase, outcome, tool := d.bytes(), d.bytes(), d.bytes(), d.bytes()
+	if string(outcome) != in.outcome { // it is the same, again and again
+		in.outcome = in.text(outcome)
+	}
+	f.Outcome = trace.Outcome(in.outcome)
+	if !in.Brief {
+		f.Trial, f.MatrixCase, f.Tool = in.text(trial), in.text(matrixCase), in.text(tool)
+	}
 	f.Duration, f.Calls, f.Succeeded, f.Failed, f.ProtocolErrors = d.number(), int(d.number()), int(d.number()), int(d.number()), int(d.number())
 	n := d.number()
 	if n < 0 || n > int64(len(d.b)) {

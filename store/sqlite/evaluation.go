@@ -77,7 +77,8 @@ func (s *Store) index(id int64, r *eval.Result, latest, required bool) (page any
 	if !latest {
 		return nil, nil
 	}
-	labels, err := s.labels(evaluationLabels, aggregate.LabelsOf(r))
+	l := aggregate.LabelsOf(r)
+	labels, err := s.evaluationLabelsOf(&l)
 	if err != nil {
 		return nil, err
 	}

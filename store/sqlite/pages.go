@@ -3,7 +3,6 @@ package sqlite
 import (
 	"database/sql"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -274,7 +273,7 @@ func recordOf(x *store.Execution) *aggregate.Execution {
 // openFacts keeps what the record of an execution says, and what it requires.
 func (s *Store) openFacts(row int64, r *store.Execution) error {
 	labels, facts, required := recordOf(r).Open()
-	id, err := s.labels(executionLabels, labels)
+	id, err := s.executionLabelsOf(&labels)
 	if err != nil {
 		return err
 	}
@@ -352,20 +351,38 @@ const (
 	executionLabels  = "execution_labels"
 )
 
-// labels returns the number of a set of labels, which gets one when it is new.
-func (s *Store) labels(table string, set any) (int64, error) {
-	b, err := json.Marshal(set)
-	if err != nil {
-		return 0, &recordError{err}
-	}
+// evaluationLabelsOf returns the number of the labels of an evaluation, which get one when they are new.
+func (s *Store) evaluationLabelsOf(l *aggregate.RowLabels) (int64, error) {
+	return s.labels(evaluationLabels, l.Append(nil), func(b []byte) (id int64, err error) {
+		evaluator, err := s.word(l.Evaluator)
+		if err != nil {
+			return 0, err
+		}
+		run, err := s.word(l.Run)
+		if err != nil {
+			return 0, err
+		}
+		err = s.row(`INSERT INTO evaluation_labels (evaluator, run, labels) VALUES (?, ?, ?) RETURNING id`, evaluator, run, b).Scan(&id)
+		return id, err
+	})
+}
+
+func (s *Store) executionLabelsOf(l *aggregate.ExecutionLabels) (int64, error) {
+	return s.labels(executionLabels, l.Append(nil), func(b []byte) (id int64, err error) {
+		err = s.row(`INSERT INTO execution_labels (labels) VALUES (?) RETURNING id`, b).Scan(&id)
+		return id, err
+	})
+}
+
+func (s *Store) labels(table string, b []byte, add func(b []byte) (int64, error)) (int64, error) {
 	key := table + string(b)
 	if id, ok := s.sets[key]; ok {
 		return id, nil
 	}
 	var id int64
-	err = s.row(`SELECT id FROM `+table+` WHERE labels = ?`, string(b)).Scan(&id)
+	err := s.row(`SELECT id FROM `+table+` WHERE labels = ?`, b).Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
-		id, err = s.newLabels(table, string(b), set)
+		id, err = add(b)
 	}
 	if err != nil {
 		return 0, err
@@ -375,24 +392,6 @@ func (s *Store) labels(table string, set any) (int64, error) {
 	}
 	s.sets[key] = id
 	return id, nil
-}
-
-func (s *Store) newLabels(table, text string, set any) (id int64, err error) {
-	row, ok := set.(aggregate.RowLabels)
-	if !ok {
-		err = s.row(`INSERT INTO execution_labels (labels) VALUES (?) RETURNING id`, text).Scan(&id)
-		return id, err
-	}
-	evaluator, err := s.word(row.Evaluator)
-	if err != nil {
-		return 0, err
-	}
-	run, err := s.word(row.Run)
-	if err != nil {
-		return 0, err
-	}
-	err = s.row(`INSERT INTO evaluation_labels (evaluator, run, labels) VALUES (?, ?, ?) RETURNING id`, evaluator, run, text).Scan(&id)
-	return id, err
 }
 
 // flush writes the pages that the transaction has changed.
