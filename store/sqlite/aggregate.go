@@ -322,7 +322,7 @@ func (a *aggregation) readExecutionPages() error {
 		}
 		return eachExecution(data, func(slot int, labels int64, facts []byte) error {
 			row := id<<slotBits | int64(slot)
-			if !p.wanted[slot] {
+			if !p.wanted[slot] || aggregate.Unread(facts) { // see readOld
 				return nil
 			}
 			if slices.Equal(facts, elsewhere) {
@@ -383,7 +383,7 @@ func (a *aggregation) readExecutionLabels() error {
 	}, `SELECT id, labels FROM execution_labels`, "id")
 }
 
-// readOld works out what an earlier m3, which wrote no pages, did not keep of executions.
+// readOld works out what was not kept of executions: an earlier m3 wrote no pages.
 func (a *aggregation) readOld() error {
 	for page, wanted := range a.wanted {
 		for slot, yes := range wanted.wanted {
