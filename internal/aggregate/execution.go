@@ -37,6 +37,9 @@ type rarely struct {
 // needsRarely are the labels that do.
 var needsRarely = []string{eval.LabelTrial, eval.LabelTrialNumber, eval.LabelTool, eval.LabelMetadata + keyTrial, eval.LabelMetadata + keyMatrixCase}
 
+// Brief reports whether the question does without the texts of facts, so that they need not be decoded.
+func (e *Engine) Brief() bool { return !e.keepsRare }
+
 // Grow makes room for so many executions, and so many rows.
 func (e *Engine) Grow(executions, rows int) {
 	e.execs = slices.Grow(e.execs, executions)

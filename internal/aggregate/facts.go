@@ -17,10 +17,11 @@ type Facts struct {
 
 	// All below is known when the execution has finished.
 	Finished       bool
+	Unread         bool // its trace was not read yet: all below Duration is not known
 	Infrastructure bool // it ended for a reason that is no verdict about the subject
 	Outcome        trace.Outcome
-	Tool           string // the tool that was called, or Multiple
 	Duration       int64  // nanoseconds
+	Tool           string // the tool that was called, or Multiple
 	Calls          int
 	Succeeded      int
 	Failed         int
@@ -30,13 +31,24 @@ type Facts struct {
 
 // Finish fills in what the finished trace says. A trace that cannot be read any more has an outcome and nothing else.
 func (f *Facts) Finish(t *trace.Trace, end trace.Finished, at int64) {
-	f.Finished, f.Outcome, f.Duration = true, end.Outcome, max(0, at-f.Created)
+	f.End(end, at)
+	f.Read(t)
+}
+
+// End fills in what the last event of the trace says. The rest is left to Read.
+func (f *Facts) End(end trace.Finished, at int64) {
+	f.Finished, f.Unread, f.Outcome, f.Duration = true, true, end.Outcome, max(0, at-f.Created)
 	var reason struct {
 		Code string `json:"code"`
 	}
 	if len(end.Error) > 0 && json.Unmarshal(end.Error, &reason) == nil {
 		f.Infrastructure = reason.Code == "infrastructure"
 	}
+}
+
+// Read fills in what the whole of the finished trace says.
+func (f *Facts) Read(t *trace.Trace) {
+	f.Unread = false
 	v, err := t.View()
 	if err != nil {
 		return
@@ -65,7 +77,11 @@ const (
 
 	flagFinished       = 1
 	flagInfrastructure = 2
+	flagUnread         = 4
 )
+
+// Unread reports whether stored facts are of a finished execution whose trace was not read yet.
+func Unread(b []byte) bool { return len(b) > 1 && b[1]&flagUnread != 0 }
 
 // Append appends the stored form.
 func (f *Facts) Append(dst []byte) []byte {
@@ -75,6 +91,9 @@ func (f *Facts) Append(dst []byte) []byte {
 	}
 	if f.Infrastructure {
 		flags |= flagInfrastructure
+	}
+	if f.Unread {
+		flags |= flagUnread
 	}
 	dst = append(dst, factsVersion, flags)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(f.Created))
@@ -96,7 +115,11 @@ var errFacts = errors.New("aggregate: the stored facts of an execution are damag
 
 // Interner keeps one copy of equal texts, and lists of numbers in few pieces. The zero Interner is ready.
 type Interner struct {
+	// Brief leaves out the texts of facts that few questions need: see [Engine.Brief].
+	Brief bool
+
 	m       map[string]string
+	outcome string
 	numbers []int64
 }
 
@@ -133,11 +156,17 @@ func (f *Facts) Decode(b []byte, in *Interner) error {
 	if len(b) < 18 || b[0] != factsVersion {
 		return errFacts
 	}
-	*f = Facts{Finished: b[1]&flagFinished != 0, Infrastructure: b[1]&flagInfrastructure != 0,
+	*f = Facts{Finished: b[1]&flagFinished != 0, Unread: b[1]&flagUnread != 0, Infrastructure: b[1]&flagInfrastructure != 0,
 		Created: int64(binary.BigEndian.Uint64(b[2:])), Tie: binary.BigEndian.Uint64(b[10:])}
 	d := decoder{b: b[18:]}
-	f.Trial, f.MatrixCase = in.text(d.bytes()), in.text(d.bytes())
-	f.Outcome, f.Tool = trace.Outcome(in.text(d.bytes())), in.text(d.bytes())
+	trial, matrixCase, outcome, tool := d.bytes(), d.bytes(), d.bytes(), d.bytes()
+	if string(outcome) != in.outcome { // it is the same, again and again
+		in.outcome = in.text(outcome)
+	}
+	f.Outcome = trace.Outcome(in.outcome)
+	if !in.Brief {
+		f.Trial, f.MatrixCase, f.Tool = in.text(trial), in.text(matrixCase), in.text(tool)
+	}
 	f.Duration, f.Calls, f.Succeeded, f.Failed, f.ProtocolErrors = d.number(), int(d.number()), int(d.number()), int(d.number()), int(d.number())
 	n := d.number()
 	if n < 0 || n > int64(len(d.b)) {

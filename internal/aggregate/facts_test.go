@@ -86,3 +86,41 @@ func TestMetadataAsText(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+func TestLabelsAreReadBack(t *testing.T) {
+	t.Parallel()
+	var in Interner
+	rows := []RowLabels{{}, {Run: "r", Suite: "s", Case: "c", Evaluator: "e", Kind: "k", SubjectKind: "u", JudgeProvider: "p", JudgeModel: "m", Rubric: "żółw",
+		Metadata: map[string]string{"": "empty", "b": "", "a": "x"}}}
+	for _, want := range rows {
+		var got RowLabels
+		if err := got.Decode(want.Append(nil), &in); err != nil || !cmp.Equal(want, got) {
+			t.Errorf("%v (-want +got):\n%s", err, cmp.Diff(want, got))
+		}
+	}
+	executions := []ExecutionLabels{{}, {Run: "r", Suite: "s", Case: "c", Kind: "k", Server: "v", Transport: "t", Harness: "h", Model: "m", Metadata: map[string]string{"a": "x"}}}
+	for _, want := range executions {
+		var got ExecutionLabels
+		if err := got.Decode(want.Append(nil), &in); err != nil || !cmp.Equal(want, got) {
+			t.Errorf("%v (-want +got):\n%s", err, cmp.Diff(want, got))
+		}
+	}
+}
+
+// FuzzLabels: whatever the bytes are, they are labels that are read back as they are written, or an error.
+func FuzzLabels(f *testing.F) {
+	l := RowLabels{Run: "r", Evaluator: "e", Metadata: map[string]string{"a": "x"}}
+	b := l.Append(nil)
+	f.Add(b)
+	f.Add(b[:len(b)-1])
+	f.Add([]byte{labelsVersion})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var l, again RowLabels
+		if l.Decode(b, &Interner{}) != nil {
+			return
+		}
+		if err := again.Decode(l.Append(nil), &Interner{}); err != nil || !cmp.Equal(l, again) {
+			t.Errorf("%x: %+v, then %+v, %v", b, l, again, err)
+		}
+	})
+}

@@ -23,16 +23,16 @@ import (
 
 // RowLabels are the labels that an evaluation has of its own.
 type RowLabels struct {
-	Run           string            `json:"run,omitempty"`
-	Suite         string            `json:"suite,omitempty"`
-	Case          string            `json:"case,omitempty"`
-	Evaluator     string            `json:"evaluator"`
-	Kind          string            `json:"kind,omitempty"`
-	SubjectKind   string            `json:"subject,omitempty"`
-	JudgeProvider string            `json:"provider,omitempty"`
-	JudgeModel    string            `json:"model,omitempty"`
-	Rubric        string            `json:"rubric,omitempty"`
-	Metadata      map[string]string `json:"metadata,omitempty"`
+	Run           string
+	Suite         string
+	Case          string
+	Evaluator     string
+	Kind          string
+	SubjectKind   string
+	JudgeProvider string
+	JudgeModel    string
+	Rubric        string
+	Metadata      map[string]string
 }
 
 // LabelsOf are the labels of an evaluation.
@@ -47,15 +47,15 @@ func LabelsOf(r *eval.Result) RowLabels {
 
 // ExecutionLabels are the labels that an execution has from its record, and its rows with it.
 type ExecutionLabels struct {
-	Run       string            `json:"run,omitempty"`
-	Suite     string            `json:"suite,omitempty"`
-	Case      string            `json:"case,omitempty"`
-	Kind      string            `json:"kind,omitempty"`
-	Server    string            `json:"server,omitempty"`
-	Transport string            `json:"transport,omitempty"`
-	Harness   string            `json:"harness,omitempty"`
-	Model     string            `json:"model,omitempty"`
-	Metadata  map[string]string `json:"metadata,omitempty"`
+	Run       string
+	Suite     string
+	Case      string
+	Kind      string
+	Server    string
+	Transport string
+	Harness   string
+	Model     string
+	Metadata  map[string]string
 }
 
 // The keys of metadata that have labels of their own.

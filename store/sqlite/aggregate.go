@@ -29,6 +29,7 @@ func (s *Store) Aggregate(ctx context.Context, q eval.Query) (eval.Report, error
 	defer func() { _ = tx.Rollback() }()
 	a := &aggregation{Engine: e, s: s, ctx: ctx, tx: tx, q: &q, sets: map[int64]int{}, execSets: map[int64]int{}}
 	a.details, a.wanted = map[int64]detail{}, map[int64]*wantedPage{}
+	a.interner.Brief = e.Brief()
 	for _, step := range []func() error{a.readProjects, a.readLabels, a.readPages, a.readUnmet, a.readDetails, a.readExecutions, a.readIDs} {
 		if err := step(); err != nil {
 			return eval.Report{}, s.readError(ctx, err)
@@ -186,7 +187,7 @@ func (a *aggregation) readLabels() (err error) {
 			return err
 		}
 		var l aggregate.RowLabels
-		if err := json.Unmarshal(text, &l); err != nil {
+		if err := l.Decode(text, &a.interner); err != nil {
 			return err
 		}
 		if a.Selects(&l) {
@@ -321,7 +322,7 @@ func (a *aggregation) readExecutionPages() error {
 		}
 		return eachExecution(data, func(slot int, labels int64, facts []byte) error {
 			row := id<<slotBits | int64(slot)
-			if !p.wanted[slot] {
+			if !p.wanted[slot] || aggregate.Unread(facts) { // see readOld
 				return nil
 			}
 			if slices.Equal(facts, elsewhere) {
@@ -374,7 +375,7 @@ func (a *aggregation) readExecutionLabels() error {
 			return nil
 		}
 		var l aggregate.ExecutionLabels
-		if err := json.Unmarshal(text, &l); err != nil {
+		if err := l.Decode(text, &a.interner); err != nil {
 			return err
 		}
 		a.SetExecutionLabels(set, l)
@@ -382,7 +383,7 @@ func (a *aggregation) readExecutionLabels() error {
 	}, `SELECT id, labels FROM execution_labels`, "id")
 }
 
-// readOld works out what an earlier m3, which wrote no pages, did not keep of executions.
+// readOld works out what was not kept of executions: an earlier m3 wrote no pages.
 func (a *aggregation) readOld() error {
 	for page, wanted := range a.wanted {
 		for slot, yes := range wanted.wanted {

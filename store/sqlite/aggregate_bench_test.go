@@ -157,18 +157,21 @@ func benchAggregate(b *testing.B, s *Store, q eval.Query, want map[string]tally,
 		}
 		return time.Since(start)
 	}
-	var seconds, sql, ratio, cpu []float64
+	var seconds, sql, ratio, cpu, sqlCPU []float64
 	for b.Loop() {
-		before := cpuTime(b)
+		start := cpuTime(b)
 		a1 := ours()
-		cpu = append(cpu, cpuTime(b)-before)
-		b1, b2, a2 := plain(), plain(), ours()
+		between := cpuTime(b)
+		b1 := plain()
+		cpu, sqlCPU = append(cpu, between-start), append(sqlCPU, cpuTime(b)-between)
+		b2, a2 := plain(), ours()
 		seconds = append(seconds, a1.Seconds(), a2.Seconds())
 		sql = append(sql, b1.Seconds(), b2.Seconds())
 		ratio = append(ratio, float64(a1+a2)/float64(b1+b2))
 	}
 	b.ReportMetric(median(seconds), "s/aggregate")
 	b.ReportMetric(median(cpu), "cpu-s/aggregate")
+	b.ReportMetric(median(sqlCPU), "cpu-s/bare-sql")
 	b.ReportMetric(median(sql), "s/bare-sql")
 	b.ReportMetric(median(ratio), "x-bare-sql")
 }

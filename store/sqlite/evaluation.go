@@ -73,11 +73,15 @@ func (s *Store) index(id int64, r *eval.Result, latest, required bool) (page any
 			return nil, err
 		}
 		required = required || declared
+		if err := s.readFacts(execution, r.Execution); err != nil {
+			return nil, err
+		}
 	}
 	if !latest {
 		return nil, nil
 	}
-	labels, err := s.labels(evaluationLabels, aggregate.LabelsOf(r))
+	l := aggregate.LabelsOf(r)
+	labels, err := s.evaluationLabelsOf(&l)
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +196,7 @@ func (s *Store) adopt(id execID, row int64) error {
 	if err := s.exec(`UPDATE evaluation SET execution = ?2, orphan = NULL WHERE orphan = ?1 AND orphan IS NOT NULL`, string(id), row); err != nil {
 		return err
 	}
-	for _, o := range list {
+	for _, o := range list { // their execution cannot have ended yet
 		if !o.page.Valid {
 			continue
 		}

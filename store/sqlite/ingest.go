@@ -349,6 +349,7 @@ func (t *tail) event(l *spool.Line) error {
 	if err := t.s.exec(insertEvent, row, l.Sequence, kind, l.Body); err != nil {
 		return err
 	}
+	t.s.held.hold(row, l.Sequence, l.Body)
 	if trace.Kind(kind) == trace.KindExecutionFinished {
 		t.last = 0
 	}

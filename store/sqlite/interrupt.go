@@ -105,6 +105,7 @@ func (s *Store) interruptExecution(row int64, id execID, why trace.Limitation) e
 	if err := s.exec(insertEvent, row, end.Sequence, string(end.Kind), body); err != nil {
 		return err
 	}
+	s.held.hold(row, end.Sequence, body)
 	return s.ended(id, row, end.Kind, body)
 }
 

@@ -1,9 +1,9 @@
 package sqlite
 
 import (
+	"bytes"
 	"database/sql"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -274,7 +274,7 @@ func recordOf(x *store.Execution) *aggregate.Execution {
 // openFacts keeps what the record of an execution says, and what it requires.
 func (s *Store) openFacts(row int64, r *store.Execution) error {
 	labels, facts, required := recordOf(r).Open()
-	id, err := s.labels(executionLabels, labels)
+	id, err := s.executionLabelsOf(&labels)
 	if err != nil {
 		return err
 	}
@@ -291,7 +291,10 @@ func (s *Store) openFacts(row int64, r *store.Execution) error {
 			return err
 		}
 	}
-	return nil
+	if len(required) == 0 {
+		return nil
+	}
+	return s.readFacts(row, r.ID)
 }
 
 // require notes that an execution declares an evaluator as required, and that what there is of it already is required.
@@ -324,8 +327,9 @@ func finished(facts []byte) bool {
 	return slices.Equal(facts, elsewhere) || f.Decode(facts, &aggregate.Interner{}) == nil && f.Finished
 }
 
-// finishFacts keeps what the whole of an execution says, once it has its end.
-func (s *Store) finishFacts(row int64, id execID, end trace.Finished, at int64) error {
+// endFacts keeps what the end of an execution says; and what its whole trace says, where it is to be evaluated or was already. For the rest that
+// waits until there is an evaluation, for most of them for ever.
+func (s *Store) endFacts(row int64, id execID, end trace.Finished, at int64) error {
 	e, p, err := s.executionPage(row)
 	if err != nil || e.labels == 0 { // it was opened by an earlier m3: what is needed is worked out when it is asked for
 		return err
@@ -334,7 +338,28 @@ func (s *Store) finishFacts(row int64, id execID, end trace.Finished, at int64) 
 	if err := f.Decode(e.facts, &aggregate.Interner{}); err != nil {
 		return err
 	}
-	f.Finish(trace.New(id, &writtenLog{s: s, row: row}), end, at)
+	f.End(end, at)
+	e.facts, p.dirty = f.Append(nil), true
+	var evaluated bool
+	err = s.row(`SELECT EXISTS (SELECT 1 FROM evaluation WHERE execution = ?1) OR EXISTS (SELECT 1 FROM execution_required WHERE execution = ?1)`, row).Scan(&evaluated)
+	if err != nil || !evaluated {
+		return err
+	}
+	return s.readFacts(row, id)
+}
+
+// readFacts reads the trace of an execution that has ended, unless that was done.
+func (s *Store) readFacts(row int64, id execID) error {
+	e, p, err := s.executionPage(row)
+	if err != nil || !aggregate.Unread(e.facts) {
+		return err
+	}
+	var f aggregate.Facts
+	if err := f.Decode(e.facts, &aggregate.Interner{}); err != nil {
+		return err
+	}
+	f.Read(trace.New(id, &writtenLog{s: s, row: row, held: s.held.of(row)}))
+	s.held.drop(row)
 	facts := f.Append(nil)
 	if len(facts) > maxFacts {
 		if err := s.exec(`INSERT OR REPLACE INTO execution_facts (execution, facts) VALUES (?, ?)`, row, facts); err != nil {
@@ -352,20 +377,38 @@ const (
 	executionLabels  = "execution_labels"
 )
 
-// labels returns the number of a set of labels, which gets one when it is new.
-func (s *Store) labels(table string, set any) (int64, error) {
-	b, err := json.Marshal(set)
-	if err != nil {
-		return 0, &recordError{err}
-	}
+// evaluationLabelsOf returns the number of the labels of an evaluation, which get one when they are new.
+func (s *Store) evaluationLabelsOf(l *aggregate.RowLabels) (int64, error) {
+	return s.labels(evaluationLabels, l.Append(nil), func(b []byte) (id int64, err error) {
+		evaluator, err := s.word(l.Evaluator)
+		if err != nil {
+			return 0, err
+		}
+		run, err := s.word(l.Run)
+		if err != nil {
+			return 0, err
+		}
+		err = s.row(`INSERT INTO evaluation_labels (evaluator, run, labels) VALUES (?, ?, ?) RETURNING id`, evaluator, run, b).Scan(&id)
+		return id, err
+	})
+}
+
+func (s *Store) executionLabelsOf(l *aggregate.ExecutionLabels) (int64, error) {
+	return s.labels(executionLabels, l.Append(nil), func(b []byte) (id int64, err error) {
+		err = s.row(`INSERT INTO execution_labels (labels) VALUES (?) RETURNING id`, b).Scan(&id)
+		return id, err
+	})
+}
+
+func (s *Store) labels(table string, b []byte, add func(b []byte) (int64, error)) (int64, error) {
 	key := table + string(b)
 	if id, ok := s.sets[key]; ok {
 		return id, nil
 	}
 	var id int64
-	err = s.row(`SELECT id FROM `+table+` WHERE labels = ?`, string(b)).Scan(&id)
+	err := s.row(`SELECT id FROM `+table+` WHERE labels = ?`, b).Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
-		id, err = s.newLabels(table, string(b), set)
+		id, err = add(b)
 	}
 	if err != nil {
 		return 0, err
@@ -375,24 +418,6 @@ func (s *Store) labels(table string, set any) (int64, error) {
 	}
 	s.sets[key] = id
 	return id, nil
-}
-
-func (s *Store) newLabels(table, text string, set any) (id int64, err error) {
-	row, ok := set.(aggregate.RowLabels)
-	if !ok {
-		err = s.row(`INSERT INTO execution_labels (labels) VALUES (?) RETURNING id`, text).Scan(&id)
-		return id, err
-	}
-	evaluator, err := s.word(row.Evaluator)
-	if err != nil {
-		return 0, err
-	}
-	run, err := s.word(row.Run)
-	if err != nil {
-		return 0, err
-	}
-	err = s.row(`INSERT INTO evaluation_labels (evaluator, run, labels) VALUES (?, ?, ?) RETURNING id`, evaluator, run, text).Scan(&id)
-	return id, err
 }
 
 // flush writes the pages that the transaction has changed.
@@ -419,6 +444,43 @@ func (s *Store) flush() error {
 	return nil
 }
 
+// maxHeld is how many bytes of events are held.
+const maxHeld = 16 << 20
+
+// held are events that were written lately. Most executions are evaluated at once, and reading their events back would cost more than writing them did.
+type held struct {
+	events map[int64][][]byte // by execution, from its first event on
+	size   int
+}
+
+// hold remembers an event. One that does not follow on what is held makes that useless.
+func (h *held) hold(row, sequence int64, body []byte) {
+	list, ok := h.events[row]
+	switch {
+	case sequence != int64(len(list)):
+		if ok {
+			h.drop(row)
+		}
+		return
+	case h.size+len(body) > maxHeld:
+		*h = held{}
+		return
+	case h.events == nil:
+		h.events = map[int64][][]byte{}
+	}
+	h.events[row] = append(list, bytes.Clone(body))
+	h.size += len(body)
+}
+
+func (h *held) of(row int64) [][]byte { return h.events[row] }
+
+func (h *held) drop(row int64) {
+	for _, b := range h.events[row] {
+		h.size -= len(b)
+	}
+	delete(h.events, row)
+}
+
 // writtenLog is the trace.Log of an execution within the transaction that writes it. It is for one goroutine, which reads it from the first event to
 // the last, more or less.
 type writtenLog struct {
@@ -427,19 +489,26 @@ type writtenLog struct {
 	n      int
 	first  int // of the window
 	window [][]byte
-	next   int // the event after the one that was asked for last
+	next   int      // the event after the one that was asked for last
+	held   [][]byte // all of them, or none
 }
 
 // Len is that of [trace.Log].
 func (l *writtenLog) Len() int {
 	if l.n == 0 {
 		_ = l.s.row(`SELECT coalesce(max(sequence) + 1, 0) FROM event WHERE execution = ?`, l.row).Scan(&l.n)
+		if len(l.held) != l.n {
+			l.held = nil
+		}
 	}
 	return l.n
 }
 
 // AppendEvent is that of [trace.Log].
 func (l *writtenLog) AppendEvent(dst []byte, i int) ([]byte, error) {
+	if i < l.Len() && l.held != nil {
+		return append(dst, l.held[i]...), nil
+	}
 	if i < l.first || i >= l.first+len(l.window) {
 		limit := 1
 		if i == l.next {

@@ -159,7 +159,7 @@ CREATE TABLE evaluation_labels (
 	id        INTEGER PRIMARY KEY,
 	evaluator INTEGER NOT NULL, -- words
 	run       INTEGER NOT NULL,
-	labels    TEXT NOT NULL UNIQUE
+	labels    BLOB NOT NULL UNIQUE
 );
 CREATE TABLE evaluation_page ( -- see pages.go
 	id     INTEGER PRIMARY KEY,
@@ -176,7 +176,7 @@ CREATE TABLE execution_required ( -- what executions declare as required
 CREATE INDEX execution_unmet ON execution_required (execution) WHERE NOT met;
 CREATE TABLE execution_labels (
 	id     INTEGER PRIMARY KEY,
-	labels TEXT NOT NULL UNIQUE
+	labels BLOB NOT NULL UNIQUE
 );
 CREATE TABLE execution_page ( -- see pages.go
 	id   INTEGER PRIMARY KEY,

@@ -37,6 +37,7 @@ type Store struct {
 	stmts  map[string]*sql.Stmt
 	rows   map[execID]int64 // open executions that were written to
 	pages  pages
+	held   held
 	words  map[string]int64 // some of the words
 	sets   map[string]int64 // sets of labels, as words
 	total  IngestReport
@@ -93,6 +94,7 @@ func (s *Store) transact(do func() error) error {
 	clear(s.rows)
 	clear(s.words)
 	clear(s.sets)
+	s.held = held{}
 	if rerr := s.exec(`ROLLBACK`); rerr != nil {
 		err = errors.Join(err, fmt.Errorf("sqlite: roll back: %w", rerr))
 	}

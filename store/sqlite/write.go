@@ -184,6 +184,7 @@ func (s *Store) addEvent(r *store.Event) error {
 	if err := s.exec(insertEvent, row, r.Sequence, string(r.Kind), r.Body); err != nil {
 		return err
 	}
+	s.held.hold(row, r.Sequence, r.Body)
 	return s.ended(r.ExecutionID, row, r.Kind, r.Body)
 }
 
@@ -204,7 +205,7 @@ func (s *Store) ended(id execID, row int64, kind trace.Kind, body []byte) error 
 		at.UTC().Format(time.RFC3339Nano), string(f.Outcome), len(f.Limitations) == 0, row); err != nil {
 		return err
 	}
-	return s.finishFacts(row, id, f, at.UnixNano())
+	return s.endFacts(row, id, f, at.UnixNano())
 }
 
 func (s *Store) addBlob(sha256 string, data []byte) error {
