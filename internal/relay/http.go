@@ -67,7 +67,12 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	defer p.r.active.Done()
 	ctx, cancel := context.WithCancel(req.Context())
 	defer cancel()
-	defer context.AfterFunc(p.r.life, cancel)()
+	defer context.AfterFunc(p.r.life, func() {
+		cancel()
+		past, rc := time.Unix(1, 0), http.NewResponseController(w)
+		_ = rc.SetReadDeadline(past) // an agent that stands still does not hold Close up
+		_ = rc.SetWriteDeadline(past)
+	})()
 	x := &exchange{p: p, w: w, in: req, ctx: ctx}
 	if err := x.readRequest(); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -182,7 +187,7 @@ func (x *exchange) send() bool {
 	x.sent = &trace.HTTPInfo{Exchange: x.c.exchanges.Add(1), Method: x.in.Method, URL: u.Redacted(), Header: recorded(header, u.Host)}
 	f := &wire.Frame{Direction: trace.ClientToServer, Framing: trace.FramingBody, Raw: x.body, Body: x.body, Time: time.Now(), HTTP: x.sent}
 	if x.more != nil {
-		f.Dropped = 1 // at least; how much is known when it has passed
+		f.Dropped = max(1, x.in.ContentLength-int64(len(x.body))) // what is not told beforehand is one at least
 	}
 	p := x.c.fromAgent(f, x.in.Header)
 	if p.denied && p.forward == nil {

@@ -99,7 +99,11 @@ func (x *exchange) events() error {
 	take := func(ev *wire.Frame) {
 		f := x.frame(trace.FramingSSE)
 		f.Raw, f.Body, f.Event, f.Dropped, f.Tail, f.Partial = ev.Raw, ev.Body, ev.Event, ev.Dropped, ev.Tail, ev.Partial
-		p := x.c.fromServer(&f, x.at)
+		at := x.at
+		if x.in.Method == http.MethodGet {
+			at = x.p.r.scope() // a stream outlives the turn that opened it
+		}
+		p := x.c.fromServer(&f, at)
 		if !over {
 			write(p.forward)
 		}
