@@ -69,15 +69,17 @@ func SelfCheck(ctx context.Context, executable string) error {
 	}
 	bad := &ShimError{Executable: executable, Stderr: stderr.end()}
 	switch got := out.String(); {
-	case got == checkLine && runErr == nil:
+	case got == checkLine && runErr == nil && echoErr == nil:
 		return nil
-	case got != checkLine && len(got) > 0:
+	case got != checkLine && len(got) > 0 && echoErr == nil:
 		bad.Printed = cut(strings.Replace(got, checkLine, "", 1))
 		return bad
 	case runErr != nil:
 		bad.Err = runErr
+	case errors.Is(echoErr, ErrClosed):
+		bad.Err = errors.New("it ended without connecting: it is no program that has m3 in it")
 	case echoErr != nil:
-		bad.Err = errors.New("it ended without connecting: it is no program with m3 in it")
+		bad.Err = echoErr
 	default:
 		bad.Err = errors.New("it passed nothing on")
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/m3-go/m3/internal/wire"
@@ -49,7 +50,8 @@ type stream struct {
 	agent, server io.ReadWriteCloser
 	done          chan struct{}
 
-	writing sync.Mutex // to the agent: the server's frames and the relay's own answers
+	closed  atomic.Bool // the server was closed because the agent has ended
+	writing sync.Mutex  // to the agent: the server's frames and the relay's own answers
 
 	mu    sync.Mutex
 	cause error // why the stream was broken off
@@ -71,20 +73,16 @@ func (s *stream) run(ctx context.Context) error {
 	err := s.down()
 	closeWrite(s.agent)
 	interrupt(s.agent, s.server)
-	upErr := <-up
+	<-up // how it went is of no interest: the server's output has ended as well
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.cause == errGone:
-		return nil
-	case s.cause != nil:
-		return s.cause
-	case err != nil:
+	switch s.cause {
+	case nil:
 		return err
-	case errors.Is(upErr, errWrite):
-		return nil // the server's output has ended as well
+	case errGone:
+		return nil
 	}
-	return nil
+	return s.cause
 }
 
 // abort ends the stream from outside.
@@ -171,6 +169,7 @@ func (s *stream) endServer() {
 		case <-timer.C:
 		}
 	}
+	s.closed.Store(true)
 	_ = s.server.Close()
 }
 
@@ -191,7 +190,7 @@ func (s *stream) down() error {
 		send(more)
 	})
 	f := wire.Frame{Direction: trace.ServerToClient, Framing: trace.FramingLine}
-	return s.pump(s.server, lines, &f, func() error {
+	err := s.pump(s.server, lines, &f, func() error {
 		p := s.c.fromServer(&f, s.c.r.scope())
 		if !over {
 			send(p.forward)
@@ -202,6 +201,10 @@ func (s *stream) down() error {
 		}
 		return broken
 	})
+	if s.closed.Load() && broken == nil {
+		return nil // reading ended with that
+	}
+	return err
 }
 
 func (s *stream) toAgent(b []byte) error {
@@ -213,34 +216,36 @@ func (s *stream) toAgent(b []byte) error {
 	return nil
 }
 
-// pump reads frames into f and has each taken, until the end or an error of either.
+// pump reads frames into f and has each taken, until the end or an error of either. What was read is taken in any case: it is evidence.
 func (s *stream) pump(r io.Reader, lines *wire.Lines, f *wire.Frame, take func() error) error {
+	var broken error
+	handle := func() {
+		f.Time = time.Now()
+		if err := take(); broken == nil {
+			broken = err
+		}
+	}
 	for empty := 0; ; {
 		n, err := r.Read(lines.Space())
 		s.c.read.Add(int64(n))
 		lines.Filled(n)
 		for lines.Next(f) {
-			f.Time = time.Now()
-			if err := take(); err != nil {
-				return err
-			}
+			handle()
 		}
-		if n > 0 {
+		if empty++; n > 0 {
 			empty = 0
-		} else if empty++; err == nil && empty > 100 {
+		}
+		if err == nil && empty > 100 {
 			err = io.ErrNoProgress
 		}
-		if err == nil {
+		if err == nil && broken == nil {
 			continue
 		}
 		if lines.Rest(f) {
-			f.Time = time.Now()
-			if err := take(); err != nil {
-				return err
-			}
+			handle()
 		}
-		if err == io.EOF {
-			return nil
+		if broken != nil || err == io.EOF {
+			return broken
 		}
 		return err
 	}

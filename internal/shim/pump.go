@@ -51,7 +51,7 @@ func ParseHello(line []byte) (Hello, error) {
 	if err := d.Decode(&h); err != nil {
 		return Hello{}, fmt.Errorf("shim: not a hello: %w", err)
 	}
-	if rest, _ := io.ReadAll(io.MultiReader(d.Buffered())); len(bytes.TrimSpace(line[d.InputOffset():])) > 0 || len(bytes.TrimSpace(rest)) > 0 {
+	if len(bytes.TrimSpace(line[d.InputOffset():])) > 0 {
 		return Hello{}, errors.New("shim: not a hello: something follows it")
 	}
 	if h.Token == "" || h.ID == "" || h.PID <= 0 {
