@@ -28,3 +28,9 @@ func Judge(allow func(string) bool) func(line []byte) []byte {
 
 // InEvent is inEvent.
 func InEvent(raw, data []byte) []byte { return inEvent(raw, data) }
+
+// Abandon ends an agent's connections as the end of the test process does: the shim hears nothing.
+func Abandon(a *Agent) {
+	a.drop()
+	<-a.gone
+}
