@@ -33,6 +33,7 @@ var rooms = [][]string{
 	{"internal/wire"},
 	{"internal/rpc"},
 	{"internal/mcp"},
+	{"internal/relay"},
 	{"store"},
 	{"internal/runner"},
 	{"store/memory", "store/spool"},

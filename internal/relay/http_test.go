@@ -333,6 +333,7 @@ func TestHTTPRestricted(t *testing.T) {
 		{"forbidden", askDrop, sayDrop, 200, []string{"Mcp-Protocol-Version", "2025-11-25"}},
 		{"forbidden in 2026", askDrop, sayDrop, 400, []string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "drop"}},
 		{"forbidden notification", `{"jsonrpc":"2.0","method":"tools/call","params":{"name":"drop"}}`, "", 202, nil},
+		{"batch of notifications", `[{"jsonrpc":"2.0","method":"tools/call","params":{"name":"drop"}}]`, "", 202, nil},
 		{"batch", "[" + askAdd + "," + askDrop + "]", "[" + sayDrop + "," + sayAdd + "]", 200, nil},
 		{"batch, events", "[" + askAdd + "," + askDrop + "]", "event: message\ndata: [" + sayDrop + "]\n\ndata: " + sayAdd + "\n\n", 200, []string{"X-Events", "1"}},
 		{"batch, accepted", "[" + initDone + "," + askDrop + "]", "[" + sayDrop + "]", 200, nil},
