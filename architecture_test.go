@@ -36,6 +36,7 @@ var rooms = [][]string{
 	{"internal/wire"},
 	{"internal/rpc"},
 	{"internal/mcp"},
+	{"internal/relay"},
 	{"store"},
 	{"internal/runner"},
 	{"internal/judging"},
