@@ -414,3 +414,47 @@ func BenchmarkProjectAgent(b *testing.B) {
 		})
 	}
 }
+
+// TestHiddenReasoning: reasoning that a provider keeps is a state, and a text that contradicts it is not believed.
+func TestHiddenReasoning(t *testing.T) {
+	t.Parallel()
+	b := onTwoTapes(t, "")
+	for _, content := range []string{`{"state":"encrypted","reason":"provider_encrypted"}`, `{"state":"provider_hidden","reason":"provider_hidden"}`,
+		`{"state":"encrypted","reason":"provider_encrypted","value":[{"type":"text","text":"plain"}]}`, `{"state":"observed","value":[{"type":"text","text":"aloud"}]}`} {
+		b.payload(KindReasoning, `{"content":`+content+`}`)
+	}
+	v := b.view()
+	for i, want := range []State{Encrypted, ProviderHidden, Unavailable, Observed} {
+		if r := v.Reasoning().At(i).Content; r.State != want || (len(r.Value) > 0) != (want == Observed) {
+			t.Errorf("reasoning %d is %+v, want %s", i, r, want)
+		}
+	}
+}
+
+// TestCostMayBeMissing: cost and currency are what the provider reports, each on its own.
+func TestCostMayBeMissing(t *testing.T) {
+	t.Parallel()
+	for reported, want := range map[string]Usage{
+		`{"cost":{"state":"observed","value":0.5},"currency":{"state":"observed","value":"USD"}}`: {Cost: Observe(0.5), Currency: Observe("USD")},
+		`{"cost":{"state":"observed","value":0.5}}`:                                               {Cost: Observe(0.5)},
+		`{"currency":{"state":"observed","value":"USD"}}`:                                         {Currency: Observe("USD")},
+		`{"cost":{"state":"observed","value":-1}}`:                                                {Cost: Absent[float64](Unavailable, ReasonMalformedSource)},
+		`{"cost":{"state":"unsupported","reason":"harness_unsupported"}}`:                         {Cost: Absent[float64](Unsupported, ReasonHarnessUnsupported)},
+	} {
+		b := onTwoTapes(t, "")
+		b.payload(KindUsage, reported)
+		if got := b.view().Summary().Usage; got.Value != want || !got.OK() {
+			t.Errorf("%s: %+v", reported, got.Value)
+		}
+	}
+	for kind, want := range map[string]Observation[Usage]{"acp": Absent[Usage](Unsupported, ReasonHarnessUnsupported), "codex": Absent[Usage](NotEmitted, ReasonProviderDidNotEmit)} {
+		if got := buildAgent(t, kind).view().Summary().Usage; got.State != want.State || got.Reason != want.Reason {
+			t.Errorf("%s: %+v", kind, got)
+		}
+	}
+	b := buildAgent(t, "acp")
+	b.payload(KindUsage, `{"cost":{"state":"observed","value":0.5},"scope":"session"}`)
+	if got := b.view().Summary(); got.Usage.Value.Cost != Observe(0.5) || got.UsageScope != "session" {
+		t.Errorf("an ACP agent that reports its cost: %+v", got.Usage)
+	}
+}
