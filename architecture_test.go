@@ -27,6 +27,7 @@ var rooms = [][]string{
 	{"internal/shim"},
 	{"trace"},
 	{"elicit"},
+	{"eval"},
 	{"internal/evidence"},
 	{"internal/proc"},
 	{"internal/oauth"},

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/m3-go/m3/eval"
 	"github.com/m3-go/m3/internal/evidence"
 	"github.com/m3-go/m3/internal/mcp"
 	"github.com/m3-go/m3/store"
@@ -49,6 +51,9 @@ type DirectOptions struct {
 	// Strict makes findings of a severity and above failures, also one that comes after the last assertion, while the client closes: in m3test
 	// they fail the test, elsewhere [Client.Close] returns a *[FindingsError]. Zero: findings are only listed.
 	Strict Strictness
+	// Evaluations declares which evaluators belong to the execution, and which of them are required of it (see package eval). It is stored with the execution
+	// and runs nothing.
+	Evaluations []eval.Registration
 	// Metadata is stored with the execution: finite scalars only.
 	Metadata map[string]any
 }
@@ -130,10 +135,29 @@ func (k *Kit) resolve(opts *DirectOptions) (DirectOptions, error) {
 		return o, err
 	}
 	o.Protocol = orElse(o.Protocol, k.cfg.Protocol)
-	if err := checkProtocol(o.Protocol); err != nil {
+	err := checkProtocol(o.Protocol)
+	if err != nil {
+		return o, err
+	}
+	if o.Evaluations, err = checkRegistrations(o.Evaluations); err != nil {
 		return o, err
 	}
 	return o, checkMetadata(o.Metadata)
+}
+
+// checkRegistrations returns a copy, for what is declared does not change any more.
+func checkRegistrations(list []eval.Registration) ([]eval.Registration, error) {
+	seen := map[string]bool{}
+	for _, r := range list {
+		if err := checkEvaluator("Direct: Evaluations", r.Name); err != nil {
+			return nil, err
+		}
+		if seen[r.Name] {
+			return nil, validationf("Direct: Evaluations: %q is declared twice", r.Name)
+		}
+		seen[r.Name] = true
+	}
+	return slices.Clone(list), nil
 }
 
 func checkProtocol(version string) error {
@@ -166,38 +190,39 @@ func checkMetadata(m map[string]any) error {
 
 // directSpec is the stored specification of a direct execution: the resolved options, secrets as references.
 type directSpec struct {
-	Kind            string            `json:"kind"`
-	Server          string            `json:"server"`
-	Transport       string            `json:"transport"`
-	Command         string            `json:"command,omitempty"`
-	Build           string            `json:"build,omitempty"`
-	Args            []string          `json:"args,omitempty"`
-	Dir             string            `json:"dir,omitempty"`
-	Env             map[string]string `json:"env,omitempty"`
-	Inherit         []string          `json:"inherit,omitempty"`
-	URL             string            `json:"url,omitempty"`
-	Headers         map[string]string `json:"headers,omitempty"`
-	Secrets         map[string]string `json:"secrets,omitempty"` // name → the reference
-	Trust           string            `json:"trust,omitempty"`
-	Protocol        string            `json:"protocol,omitempty"`
-	ValidateSchemas bool              `json:"validate_schemas"`
-	TimeoutSeconds  float64           `json:"timeout_seconds"`
-	StartSeconds    float64           `json:"start_timeout_seconds"`
-	Case            string            `json:"case_id,omitempty"`
-	Sampling        bool              `json:"sampling"`
-	Roots           []Root            `json:"roots,omitempty"`
-	ListRoots       bool              `json:"list_roots,omitempty"`
-	Extensions      map[string]any    `json:"extensions,omitempty"`
-	LogLevel        LogLevel          `json:"log_level,omitempty"`
-	Strict          Strictness        `json:"strict,omitempty"`
-	Metadata        map[string]any    `json:"metadata,omitempty"`
+	Kind            string              `json:"kind"`
+	Server          string              `json:"server"`
+	Transport       string              `json:"transport"`
+	Command         string              `json:"command,omitempty"`
+	Build           string              `json:"build,omitempty"`
+	Args            []string            `json:"args,omitempty"`
+	Dir             string              `json:"dir,omitempty"`
+	Env             map[string]string   `json:"env,omitempty"`
+	Inherit         []string            `json:"inherit,omitempty"`
+	URL             string              `json:"url,omitempty"`
+	Headers         map[string]string   `json:"headers,omitempty"`
+	Secrets         map[string]string   `json:"secrets,omitempty"` // name → the reference
+	Trust           string              `json:"trust,omitempty"`
+	Protocol        string              `json:"protocol,omitempty"`
+	ValidateSchemas bool                `json:"validate_schemas"`
+	TimeoutSeconds  float64             `json:"timeout_seconds"`
+	StartSeconds    float64             `json:"start_timeout_seconds"`
+	Case            string              `json:"case_id,omitempty"`
+	Sampling        bool                `json:"sampling"`
+	Roots           []Root              `json:"roots,omitempty"`
+	ListRoots       bool                `json:"list_roots,omitempty"`
+	Extensions      map[string]any      `json:"extensions,omitempty"`
+	LogLevel        LogLevel            `json:"log_level,omitempty"`
+	Strict          Strictness          `json:"strict,omitempty"`
+	Evaluations     []eval.Registration `json:"evaluations,omitempty"`
+	Metadata        map[string]any      `json:"metadata,omitempty"`
 }
 
 func (c *Client) spec(server Server) (trace.JSON, error) {
 	o := &c.opts
 	s := &directSpec{Kind: "direct", Server: c.server, Protocol: o.Protocol, ValidateSchemas: o.ValidateSchemas, TimeoutSeconds: o.Timeout.Seconds(),
 		StartSeconds: o.StartTimeout.Seconds(), Case: o.Case, Sampling: o.Sampling != nil, Roots: o.Roots, ListRoots: o.ListRoots != nil,
-		Extensions: o.Extensions, LogLevel: o.LogLevel, Strict: o.Strict, Metadata: o.Metadata}
+		Extensions: o.Extensions, LogLevel: o.LogLevel, Strict: o.Strict, Evaluations: o.Evaluations, Metadata: o.Metadata}
 	server.describe(s)
 	s.Args = c.kit.redactor.Args(s.Args)
 	refs := s.Secrets
@@ -282,6 +307,9 @@ func (c *Client) begin(ctx context.Context, spec trace.JSON) error {
 		Servers: []string{c.server}, Spec: spec}
 	if err := k.store.Append(ctx, rec); err != nil {
 		return fmt.Errorf("m3: record the execution: %w", err)
+	}
+	if k.cfg.Gate != nil {
+		k.cfg.Gate.Expect(&eval.Expectation{Execution: c.id, TestID: rec.TestID, Suite: rec.Suite, Case: rec.Case, Declared: rec.Declared()})
 	}
 	c.tape = evidence.NewTape(c.id, &sink{store: k.store, event: store.Event{ExecutionID: c.id}, blob: store.Blob{ExecutionID: c.id}}, k.redactor, nil)
 	if k.cfg.OnExecution != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/m3-go/m3/eval"
 	"github.com/m3-go/m3/internal/evidence"
 	"github.com/m3-go/m3/internal/runner"
 	"github.com/m3-go/m3/store"
@@ -34,6 +35,8 @@ type Config struct {
 	Protocol string
 	// TestID ties executions to a recorded test. m3test sets it.
 	TestID string
+	// Case is the case of evaluations that have neither an execution nor a case of their own. m3test sets it: the test's name.
+	Case string
 	// SensitiveKeys adds names of keys, headers and variables whose values are secrets to those known (spec/behaviour.md 7.8b).
 	SensitiveKeys []string
 	// StderrLine, if set, is given every line that a server writes to stderr, redacted. It must not block.
@@ -43,6 +46,8 @@ type Config struct {
 	OnSecret func(variable string)
 	// OnExecution, if set, is told of every execution as it begins.
 	OnExecution func(id trace.ExecutionID)
+	// Gate, if set, is told of what executions declare and of every evaluation. m3test sets it.
+	Gate *eval.Gate
 	// OnFindings, if set, is told of what DirectOptions.Strict makes a failure, once a client, as the client closes. m3test sets it.
 	OnFindings func(err *FindingsError)
 }
@@ -61,6 +66,7 @@ type Kit struct {
 	stopped *stopCause
 	clients map[*Client]struct{}
 	eras    map[string]bool // definition → speaks only the initialize era
+	evals   evaluations
 	begun   sync.Once
 	beginE  error
 
@@ -106,6 +112,12 @@ func (c *Config) record() error {
 		return &Error{CodeText: "recording_failed", Message: "the kit is to be recorded, and cannot be: " + err.Error(), Err: err}
 	}
 	if d == nil {
+		return nil
+	}
+	if c.Gate == nil {
+		c.Gate = d.Gate
+	}
+	if d.Store == nil {
 		return nil
 	}
 	c.Store = d.Store

@@ -67,7 +67,7 @@ func (c *Client) CallTool(ctx context.Context, name string, args any, opts *Call
 		return nil, err
 	}
 	if opts.claimed(res.Result) {
-		return claimedResult(res.Result, res.Sent), nil
+		return claimedResult(res.Result, res.Sent, c.id), nil
 	}
 	if err := complete(operation, res.Result); err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func (c *Client) CallTool(ctx context.Context, name string, args any, opts *Call
 	if err != nil {
 		return nil, err
 	}
-	result.Sequence = res.Sent
+	result.Sequence, result.Execution = res.Sent, c.id
 	c.lintResult(name, result, res.Received)
 	if c.opts.ValidateSchemas {
 		return result, c.mismatched(res.Received, c.validateResult(ctx, name, began, result))

@@ -25,6 +25,8 @@ type ToolCallResult struct {
 	Raw trace.JSON
 	// Sequence is the event of the request in the client's trace.
 	Sequence int64
+	// Execution is the client's.
+	Execution trace.ExecutionID
 }
 
 // Text joins the text blocks with newlines.

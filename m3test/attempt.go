@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/m3-go/m3"
+	"github.com/m3-go/m3/eval"
 	"github.com/m3-go/m3/expect"
 	"github.com/m3-go/m3/store"
 	"github.com/m3-go/m3/store/memory"
@@ -34,6 +35,8 @@ type attempt struct {
 
 	out sync.Mutex // guards the test's output, which ends with the test
 	end bool
+
+	foreign eval.Gate // what is required of kits with a store of their own
 
 	mu    sync.Mutex
 	kits  []*m3.Kit
@@ -148,7 +151,8 @@ func (a *attempt) newKit(o *KitOptions) (*m3.Kit, error) {
 	if err != nil {
 		return nil, fmt.Errorf("KitOptions.Suite: %w", err)
 	}
-	cfg := m3.Config{Store: o.Store, RunID: o.RunID, Suite: a.p.redact(suite), Protocol: o.Protocol, SensitiveKeys: o.SensitiveKeys, StderrLine: a.stderrLine, OnFindings: a.strict}
+	cfg := m3.Config{Store: o.Store, RunID: o.RunID, Suite: a.p.redact(suite), Protocol: o.Protocol, SensitiveKeys: o.SensitiveKeys, StderrLine: a.stderrLine, OnFindings: a.strict,
+		Case: a.record.Name, Gate: &a.p.gate}
 	if suite == "" {
 		cfg.Suite = a.record.Suite
 	}
@@ -157,6 +161,8 @@ func (a *attempt) newKit(o *KitOptions) (*m3.Kit, error) {
 		if a.rec != nil {
 			cfg.TestID = a.record.ID
 		}
+	} else {
+		cfg.Gate = &a.foreign
 	}
 	if o.RunID == "" {
 		cfg.RunID = a.p.runID()
@@ -285,6 +291,10 @@ func (a *attempt) finish() {
 	}
 	a.unwatch()
 	a.p.forget(a)
+	if err := a.recordBlocked(); err != nil && !a.p.interrupted() {
+		a.t.Errorf("m3: a required evaluation could not be recorded: %v", err)
+	}
+	a.p.remarkNoGate(a.p.stderr)
 	if a.rec == nil { // memory of the attempt's own: readable until here
 		if err := a.store.Close(); err != nil {
 			a.t.Errorf("m3: close the test's store: %v", err)

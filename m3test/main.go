@@ -19,8 +19,9 @@ type Config struct {
 	RequireSuite bool
 }
 
-// Main runs the tests of a package and exits with their code; call it from TestMain. m is a *testing.M. A package needs it only to name a
-// suite, and for the recorded run to know its end.
+// Main runs the tests of a package and exits with their code; call it from TestMain. m is a *testing.M. A package needs it to name a
+// suite, for the recorded run to know its end, and for required evaluations: when one did not pass or is missing after the tests, Main says so and
+// exits with 1. (Under m3 test that is done for the whole run, with or without Main.)
 //
 //	func TestMain(m *testing.M) { m3test.Main(m, &m3test.Config{Suite: "shipping"}) }
 func Main(m interface{ Run() int }, cfg *Config) {
@@ -39,10 +40,14 @@ func (p *process) main(m interface{ Run() int }, cfg *Config, stderr io.Writer) 
 		p.suite, p.requireSuite = suite, cfg.RequireSuite
 		p.mu.Unlock()
 	}
+	p.mu.Lock()
+	p.gated = true
+	p.mu.Unlock()
 	code := m.Run()
 	if p.interrupted() {
 		select {} // the signal is raised again when everything is kept, and ends the process
 	}
+	code = p.enforce(code, stderr)
 	if err := p.finish(code); err != nil {
 		fmt.Fprintf(stderr, "m3: the end of the run could not be recorded: %v\n", err)
 		return max(code, 1)

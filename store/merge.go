@@ -14,6 +14,8 @@ func Merge(earlier, later Record) Record {
 		return mergeItems(*a, *later.(*Item))
 	case *Execution:
 		return mergeExecutions(*a, *later.(*Execution))
+	case *Evaluation:
+		return a // a fact: it does not change
 	}
 	return later
 }

@@ -30,6 +30,7 @@ func main() {
 // The exit codes that are m3's own. m3 test passes those of go test through.
 const (
 	exitServer      = 1   // the server's fault, or a tool's error
+	exitBlocked     = 1   // of m3 test: a required evaluation did not pass or is missing
 	exitUsage       = 2   // usage or operation
 	exitHangup      = 129 // SIGHUP
 	exitInterrupted = 130 // Ctrl-C

@@ -31,8 +31,8 @@ Packages may stand before or after --; flags of go test stand after it. -count=1
 added when there is no -count, so a result is never an old one, and -timeout 0 when
 there is no -timeout: m3 ends what hangs by its own deadlines.
 
-The exit code is go test's; 2 means that m3 could not do its part, 130 Ctrl-C,
-143 SIGTERM.`,
+The exit code is go test's; 1 also that a required evaluation did not pass or is
+missing; 2 that m3 could not do its part; 130 Ctrl-C, 143 SIGTERM.`,
 		Example: "  m3 test ./...\n  m3 test ./shipping -- -run TestQuote -v",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			before, after := args, []string(nil)

@@ -336,9 +336,13 @@ func (r *testRun) finish(ctx context.Context, ex *gotest.Exit) error {
 		r.c.fail(fmt.Sprintf("%d recorded lines could not be read: they are kept beside the database, in %s.spool", bad, r.db), "")
 		code = orCode(code, exitUsage)
 	}
-	if err := r.report(ctx, ex); err != nil {
+	f, err := r.report(ctx, ex)
+	if err != nil {
 		r.c.fail(err.Error(), "")
 		code = orCode(code, exitUsage)
+	}
+	if f != nil && len(f.RequiredBlocked) > 0 { // everything that the processes recorded is there by now
+		code = orCode(code, exitBlocked)
 	}
 	if code != 0 {
 		return &exitError{code}
@@ -373,10 +377,11 @@ func (r *testRun) end(ctx context.Context, ex *gotest.Exit) {
 	r.flushAll(ctx)
 }
 
-func (r *testRun) report(ctx context.Context, ex *gotest.Exit) error {
+// report writes feedback.json and the summary. The feedback is there also when it could not be written.
+func (r *testRun) report(ctx context.Context, ex *gotest.Exit) (*report.Feedback, error) {
 	f, err := report.Build(ctx, r.st, r.id)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	cfg := &report.PrintConfig{Style: r.style, Show: r.show, Suite: r.suite}
 	if ex.Signal != nil {
@@ -387,7 +392,7 @@ func (r *testRun) report(ctx context.Context, ex *gotest.Exit) error {
 	if werr == nil {
 		cfg.FeedbackPath = r.relative(path)
 	}
-	return errors.Join(report.Print(r.c.out, f, cfg), werr)
+	return f, errors.Join(report.Print(r.c.out, f, cfg), werr)
 }
 
 // relative is a path as the user would type it, where that is shorter.

@@ -75,7 +75,7 @@ func TestHeader(t *testing.T) {
 		}
 	}
 	_, err := spool.ParseHeader([]byte(`{"m3_spool":7,"m3_version":"v9.1.0","run_id":"r","new":{}}`))
-	if !errors.Is(err, store.ErrVersion) || !strings.Contains(err.Error(), "format 7 (m3 v9.1.0), this m3 reads up to 1") {
+	if !errors.Is(err, store.ErrVersion) || !strings.Contains(err.Error(), "format 7 (m3 v9.1.0), this m3 reads up to 2") {
 		t.Errorf("a newer format: %v", err)
 	}
 }

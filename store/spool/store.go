@@ -24,6 +24,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/m3-go/m3/eval"
 	"github.com/m3-go/m3/store"
 	"github.com/m3-go/m3/trace"
 )
@@ -322,6 +323,11 @@ func (s *Store) ReadRawEvidence(ctx context.Context, ref trace.EvidenceRef, maxB
 		return store.Evidence{}, err
 	}
 	return store.ReadEvidence(s.catalog.Log, ref, maxBytes)
+}
+
+// Aggregate is that of [store.Reader].
+func (s *Store) Aggregate(context.Context, eval.Query) (eval.Report, error) {
+	return eval.Report{}, eval.ErrUnsupported
 }
 
 // Close is that of [store.Recorder]: it lets go of the spool, which from then on may be taken in and deleted. Traces that were

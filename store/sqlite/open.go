@@ -53,7 +53,7 @@ func open(path string, migrations []string) (*Store, error) {
 	if err := checkFile(path); err != nil {
 		return nil, err
 	}
-	s := &Store{path: path, rows: map[execID]int64{}, stmts: map[string]*sql.Stmt{}}
+	s := &Store{path: path, rows: map[execID]int64{}, words: map[string]int64{}, stmts: map[string]*sql.Stmt{}}
 	if err := s.connect(migrations); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}

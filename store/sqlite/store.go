@@ -36,6 +36,7 @@ type Store struct {
 	conn   *sql.Conn
 	stmts  map[string]*sql.Stmt
 	rows   map[execID]int64 // open executions that were written to
+	words  map[string]int64 // some of the words
 	total  IngestReport
 	closed bool
 }
@@ -84,6 +85,7 @@ func (s *Store) transact(do func() error) error {
 	}
 	// What is known about rows may be of the transaction that failed.
 	clear(s.rows)
+	clear(s.words)
 	if rerr := s.exec(`ROLLBACK`); rerr != nil {
 		err = errors.Join(err, fmt.Errorf("sqlite: roll back: %w", rerr))
 	}

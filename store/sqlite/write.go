@@ -53,6 +53,8 @@ func (s *Store) addRecord(rec store.Record, spool int64) error {
 		return s.addItem(r)
 	case *store.Execution:
 		return s.addExecution(r, spool)
+	case *store.Evaluation:
+		return s.addEvaluation(r)
 	}
 	return badRecord("a record of type %s cannot be kept", rec.Type())
 }
@@ -118,9 +120,13 @@ func (s *Store) addExecution(r *store.Execution, spool int64) error {
 	if err != nil {
 		return err
 	}
-	return s.exec(`INSERT INTO execution (execution_id, run_id, suite_id, case_id, test_id, spool, created_ns, record) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+	err = s.exec(`INSERT INTO execution (execution_id, run_id, suite_id, case_id, test_id, spool, created_ns, record) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (execution_id) DO UPDATE SET suite_id = excluded.suite_id, case_id = excluded.case_id, test_id = excluded.test_id, record = excluded.record`,
 		string(r.ID), r.RunID, suite, r.Case, r.TestID, orNull(spool), nanos(r.Created), string(b))
+	if err != nil {
+		return err
+	}
+	return s.adopt(r.ID)
 }
 
 // suite returns the id of a suite, which gets one when it is new; null for no name.
