@@ -12,7 +12,7 @@ import (
 )
 
 // promised are the ids of the acceptance list that hold so far.
-var promised = strings.Fields(`C1 C3 C4 C5 C6 C7 C8 C9 C10 C11 C12 C13 C16 C17 C18 C19 C20 C21 C22 C23 C24 C25 C26 C39 C40 C41 C45 C46 C49 C50 C58 C59 C61 C63 C64 E14 E15 E16 E17 E19 E20 E21 E22 E32 E33 E34 E35 E41 L62`)
+var promised = strings.Fields(`C1 C3 C4 C5 C6 C7 C8 C9 C10 C11 C12 C13 C16 C17 C18 C19 C20 C21 C22 C23 C24 C25 C26 C39 C40 C41 C45 C46 C49 C50 C58 C59 C61 C63 C64 E14 E15 E16 E17 E19 E20 E21 E22 E32 E33 E34 E35 E41 L62 L1 L2 L3 L4 L5 L6 L7 L8 L9 L10 L11 L12 L13 L14 L15 L36 L37 L38 L39 L40 L41 L42 L55 L56 L57 L58`)
 
 var (
 	promiseRow = regexp.MustCompile(`(?m)^\| ([CEL]\d+) \| ([^|]+) \| ([^|]+) \|$`)
