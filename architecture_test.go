@@ -38,6 +38,7 @@ var rooms = [][]string{
 	{"internal/runner"},
 	{"store/memory", "store/spool"},
 	{"store/sqlite"},
+	{"harness"},
 	{""}, // the root package, m3
 	{"gosdk"},
 	{"expect"},

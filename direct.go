@@ -86,9 +86,10 @@ func (k *Kit) connect(ctx context.Context, operation string, server Server, opts
 	if err != nil {
 		return nil, err
 	}
+	name, server := server.ServerName(), unbound(server)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	c := &Client{kit: k, server: server.ServerName(), opts: o, abort: cancel, opened: make(chan struct{}),
+	c := &Client{kit: k, server: name, opts: o, abort: cancel, opened: make(chan struct{}),
 		extensions: extensions,
 		catalogue:  catalogue{listing: make(chan struct{}, 1)}}
 	if err := k.register(c); err != nil {
@@ -139,21 +140,21 @@ func (k *Kit) resolve(opts *DirectOptions) (DirectOptions, error) {
 	if err != nil {
 		return o, err
 	}
-	if o.Evaluations, err = checkRegistrations(o.Evaluations); err != nil {
+	if o.Evaluations, err = checkRegistrations("Direct", o.Evaluations); err != nil {
 		return o, err
 	}
 	return o, checkMetadata(o.Metadata)
 }
 
 // checkRegistrations returns a copy, for what is declared does not change any more.
-func checkRegistrations(list []eval.Registration) ([]eval.Registration, error) {
+func checkRegistrations(operation string, list []eval.Registration) ([]eval.Registration, error) {
 	seen := map[string]bool{}
 	for _, r := range list {
-		if err := checkEvaluator("Direct: Evaluations", r.Name); err != nil {
+		if err := checkEvaluator(operation+": Evaluations", r.Name); err != nil {
 			return nil, err
 		}
 		if seen[r.Name] {
-			return nil, validationf("Direct: Evaluations: %q is declared twice", r.Name)
+			return nil, validationf("%s: Evaluations: %q is declared twice", operation, r.Name)
 		}
 		seen[r.Name] = true
 	}

@@ -33,6 +33,10 @@ type Config struct {
 	Suite string
 	// Protocol is the default for every Direct of the kit: an exact version, or empty for the newest that both sides speak.
 	Protocol string
+	// ExecutionTimeout is the deadline of agents' actions and turns that name none. 0: 180 s. m3test sets it to what --execution-timeout says.
+	ExecutionTimeout time.Duration
+	// Concurrency is how many submitted actions of agents run at a time; the others are queued. Sessions are not counted. 0: 4.
+	Concurrency int
 	// TestID ties executions to a recorded test. m3test sets it.
 	TestID string
 	// Case is the case of evaluations that have neither an execution nor a case of their own. m3test sets it: the test's name.
