@@ -25,9 +25,11 @@ const module = "github.com/m3-go/m3"
 // line do not import each other.
 var rooms = [][]string{
 	{"internal/shim"},
+	{"internal/stats"},
 	{"trace"},
 	{"elicit"},
 	{"eval"},
+	{"internal/aggregate"},
 	{"internal/evidence"},
 	{"internal/proc"},
 	{"internal/oauth"},
@@ -36,12 +38,15 @@ var rooms = [][]string{
 	{"internal/mcp"},
 	{"store"},
 	{"internal/runner"},
+	{"internal/judging"},
 	{"store/memory", "store/spool"},
 	{"store/sqlite"},
 	{"harness"},
 	{""}, // the root package, m3
 	{"gosdk"},
+	{"judge"},
 	{"expect"},
+	{"internal/catalog"},
 	{"m3test"},
 	{"internal/report"},
 	{"internal/gotest"},
@@ -50,7 +55,7 @@ var rooms = [][]string{
 }
 
 // suites may import downwards: they exercise a seam.
-var suites = []string{"store/storetest", "internal/wiretest", "internal/conformance"}
+var suites = []string{"store/storetest", "internal/wiretest", "internal/conformance", "internal/leaktest"}
 
 type goPackage struct {
 	ImportPath string
@@ -96,7 +101,7 @@ func TestImportTable(t *testing.T) {
 
 // isFixture tells programs that only tests run.
 func isFixture(name string) bool {
-	return slices.ContainsFunc([]string{"internal/proc/proctest", "internal/realtest", "internal/bench", "internal/endtoend"}, func(dir string) bool {
+	return slices.ContainsFunc([]string{"internal/proc/proctest", "internal/realtest", "internal/bench", "internal/endtoend", "internal/providertest"}, func(dir string) bool {
 		return name == dir || strings.HasPrefix(name, dir+"/")
 	})
 }
@@ -110,6 +115,7 @@ func TestLinkedModules(t *testing.T) {
 		want []string
 	}{
 		{".", library},
+		{"./judge", []string{"github.com/m3-go/m3"}},
 		{"./m3test", append([]string{"github.com/google/go-cmp"}, library...)},
 		{"./expect", append([]string{"github.com/google/go-cmp"}, library...)},
 	} {
@@ -133,7 +139,7 @@ func TestLinkedModules(t *testing.T) {
 func TestRootIsOptional(t *testing.T) {
 	t.Parallel()
 	for _, p := range list(t, "list", "-deps", "-json=ImportPath", ".") {
-		if p.ImportPath == "testing" || strings.Contains(p.ImportPath, "sqlite") || strings.HasSuffix(p.ImportPath, "/m3test") {
+		if p.ImportPath == "testing" || strings.Contains(p.ImportPath, "sqlite") || p.ImportPath == module+"/judge" || strings.HasSuffix(p.ImportPath, "/m3test") {
 			t.Errorf("the root package links %s", p.ImportPath)
 		}
 	}

@@ -32,6 +32,14 @@ type DirectOptions struct {
 	Case string
 	// Sampling answers the server's sampling/createMessage requests. Nil: the capability is not declared.
 	Sampling func(ctx context.Context, r *SamplingRequest) (*SamplingResult, error)
+	// SamplingScript answers them with fixed results instead, in the order in which they come. One that is not used up when the client closes, or that
+	// the server asks for more than, is an error of Close that matches [ErrSamplingScript]; on 2026-07-28 it also fails the call. Nil: none; empty: the
+	// capability is declared, and no request expected.
+	SamplingScript []SamplingResult
+	// Elicitation is what the client declares of elicitation when it connects; on 2026-07-28, with every request. Before 2026-07-28 it is needed for
+	// every call with a plan (CallOptions.Elicitation); from then on such a call declares by itself the modes of its plan, so leave it zero unless one
+	// test runs on several versions. Zero: nothing is declared beside that.
+	Elicitation ElicitModes
 	// Roots are offered to the server. Nil: the capability is not declared; empty: declared, with none.
 	Roots []Root
 	// ListRoots answers the server's roots/list instead of Roots, and declares that the list may change: see [Client.SendRootsListChanged].
@@ -92,6 +100,10 @@ func (k *Kit) connect(ctx context.Context, operation string, server Server, opts
 	c := &Client{kit: k, server: name, opts: o, abort: cancel, opened: make(chan struct{}),
 		extensions: extensions,
 		catalogue:  catalogue{listing: make(chan struct{}, 1)}}
+	if o.SamplingScript != nil {
+		c.script = &script{answers: slices.Clone(o.SamplingScript)}
+		c.opts.Sampling = c.script.answer
+	}
 	if err := k.register(c); err != nil {
 		return nil, err
 	}
@@ -134,6 +146,12 @@ func (k *Kit) resolve(opts *DirectOptions) (DirectOptions, error) {
 	}
 	if err := o.Strict.check(); err != nil {
 		return o, err
+	}
+	if err := o.Elicitation.check(); err != nil {
+		return o, err
+	}
+	if o.Sampling != nil && o.SamplingScript != nil {
+		return o, validationf("Direct: Sampling and SamplingScript are both set: use one")
 	}
 	o.Protocol = orElse(o.Protocol, k.cfg.Protocol)
 	err := checkProtocol(o.Protocol)
@@ -210,6 +228,8 @@ type directSpec struct {
 	StartSeconds    float64             `json:"start_timeout_seconds"`
 	Case            string              `json:"case_id,omitempty"`
 	Sampling        bool                `json:"sampling"`
+	SamplingScript  int                 `json:"sampling_script,omitempty"` // answers
+	Elicitation     string              `json:"elicitation,omitempty"`     // modes
 	Roots           []Root              `json:"roots,omitempty"`
 	ListRoots       bool                `json:"list_roots,omitempty"`
 	Extensions      map[string]any      `json:"extensions,omitempty"`
@@ -222,7 +242,7 @@ type directSpec struct {
 func (c *Client) spec(server Server) (trace.JSON, error) {
 	o := &c.opts
 	s := &directSpec{Kind: "direct", Server: c.server, Protocol: o.Protocol, ValidateSchemas: o.ValidateSchemas, TimeoutSeconds: o.Timeout.Seconds(),
-		StartSeconds: o.StartTimeout.Seconds(), Case: o.Case, Sampling: o.Sampling != nil, Roots: o.Roots, ListRoots: o.ListRoots != nil,
+		StartSeconds: o.StartTimeout.Seconds(), Case: o.Case, Sampling: o.Sampling != nil, SamplingScript: len(o.SamplingScript), Elicitation: o.Elicitation.String(), Roots: o.Roots, ListRoots: o.ListRoots != nil,
 		Extensions: o.Extensions, LogLevel: o.LogLevel, Strict: o.Strict, Evaluations: o.Evaluations, Metadata: o.Metadata}
 	server.describe(s)
 	s.Args = c.kit.redactor.Args(s.Args)
@@ -261,7 +281,8 @@ func (c *Client) open(ctx context.Context, server Server) error {
 	if c.opts.Protocol == "" && session.Info().Legacy {
 		c.kit.rememberLegacy(d.key())
 	}
-	if c.opts.Notification != nil || c.opts.Log != nil {
+	c.asks.serving = c.opts.Elicitation != 0 && !session.Modern()
+	if c.opts.Notification != nil || c.opts.Log != nil || c.asks.serving {
 		session.OpenStream(ctx) // where an HTTP server of the legacy eras sends what no request is about
 	}
 	return c.startLogging(ctx)
@@ -303,7 +324,7 @@ func (c *Client) begin(ctx context.Context, spec trace.JSON) error {
 	if err := k.begin(ctx); err != nil {
 		return fmt.Errorf("m3: record the run: %w", err)
 	}
-	now := time.Now().UTC()
+	now := k.now()
 	rec := &store.Execution{ID: c.id, RunID: k.cfg.RunID, Suite: k.cfg.Suite, Case: c.opts.Case, TestID: k.cfg.TestID, Kind: "direct", Created: now,
 		Servers: []string{c.server}, Spec: spec}
 	if err := k.store.Append(ctx, rec); err != nil {
@@ -312,7 +333,8 @@ func (c *Client) begin(ctx context.Context, spec trace.JSON) error {
 	if k.cfg.Gate != nil {
 		k.cfg.Gate.Expect(&eval.Expectation{Execution: c.id, TestID: rec.TestID, Suite: rec.Suite, Case: rec.Case, Declared: rec.Declared()})
 	}
-	c.tape = evidence.NewTape(c.id, &sink{store: k.store, event: store.Event{ExecutionID: c.id}, blob: store.Blob{ExecutionID: c.id}}, k.redactor, nil)
+	c.tape = evidence.NewTape(c.id, &sink{store: k.store, event: store.Event{ExecutionID: c.id}, blob: store.Blob{ExecutionID: c.id}}, k.redactor,
+		&evidence.TapeConfig{Start: now, Now: k.now})
 	if k.cfg.OnExecution != nil {
 		k.cfg.OnExecution(c.id)
 	}

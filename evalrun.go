@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/m3-go/m3/eval"
 	"github.com/m3-go/m3/trace"
@@ -19,6 +20,9 @@ const (
 	maxEvalDetails = 256 << 10
 	maxMetrics     = 1000
 )
+
+// evalGrace is how long an evaluator whose context has ended may take to say what came of it.
+const evalGrace = 250 * time.Millisecond
 
 // decide runs an evaluator and waits for it as long as ctx allows. A problem is a safe text that says why there is no decision: nothing of what the evaluator's error
 // or panic says is in it, for that may hold anything.
@@ -44,9 +48,9 @@ func decide(ctx context.Context, f eval.Func, e eval.Context) (eval.Decision, st
 		return a.d, a.problem
 	case <-ctx.Done():
 		select {
-		case a := <-done: // at the same moment
+		case a := <-done: // who heeds its context says better himself what came of it
 			return a.d, a.problem
-		default:
+		case <-time.After(evalGrace):
 			return eval.Decision{}, "the evaluator did not return before its context ended"
 		}
 	}

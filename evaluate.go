@@ -112,7 +112,7 @@ func (k *Kit) Evaluate(ctx context.Context, subject any, name string, opts *Eval
 }
 
 // JudgeResponse asks a judge, such as a judge.LLM, about a response, under the name in opts, which must not be that of a registered evaluator. Everything else is
-// as for [Kit.Evaluate].
+// as for [Kit.Evaluate]. A judge that is configured wrongly, or that differs from the one that was asked under the name before, is a validation error, and no row.
 func (k *Kit) JudgeResponse(ctx context.Context, judge eval.Judge, subject eval.Response, opts *EvaluateOptions) (eval.Result, error) {
 	const operation = "JudgeResponse"
 	if judge == nil {
@@ -129,6 +129,9 @@ func (k *Kit) JudgeResponse(ctx context.Context, judge eval.Judge, subject eval.
 	k.evals.mu.Unlock()
 	if _, builtin := eval.Builtin(opts.Name); builtin || taken {
 		return eval.Result{}, validationf("%s: %q is a registered evaluator: use Evaluate, or choose another name", operation, opts.Name)
+	}
+	if err := k.admitJudge(operation, opts.Name, judge); err != nil {
+		return eval.Result{}, err
 	}
 	return k.evaluate(ctx, operation, judge.Evaluate, subject, opts.Name, opts)
 }
@@ -172,7 +175,7 @@ func (k *Kit) evaluate(ctx context.Context, operation string, f eval.Func, subje
 		return eval.Result{}, err
 	}
 	began := time.Now()
-	d, problem := decide(ctx, f, k.evalContext(s, &o))
+	d, problem := decide(k.judging(ctx), f, k.evalContext(s, &o))
 	r := k.result(d, problem, s)
 	r.Evaluator, r.Duration = name, time.Since(began)
 	if r.Required, err = k.requires(lasting, r, o.Required, s); err != nil {

@@ -37,6 +37,10 @@ type Config struct {
 	ExecutionTimeout time.Duration
 	// Concurrency is how many submitted actions of agents run at a time; the others are queued. Sessions are not counted. 0: 4.
 	Concurrency int
+	// JudgeMaxRequests is the most requests that judges may make, retries included; 0 is none at all. Nil: no limit of the kit's own. A kit whose
+	// executions are recorded in the run of its test process counts together with all other kits of that run that have such a limit, in all its processes; another counts for itself.
+	// What m3 test --judge-max-requests allows holds in any case.
+	JudgeMaxRequests *int
 	// TestID ties executions to a recorded test. m3test sets it.
 	TestID string
 	// Case is the case of evaluations that have neither an execution nor a case of their own. m3test sets it: the test's name.
@@ -71,8 +75,11 @@ type Kit struct {
 	clients map[*Client]struct{}
 	eras    map[string]bool // definition → speaks only the initialize era
 	evals   evaluations
+	judges  judges
 	begun   sync.Once
 	beginE  error
+	started time.Time // when the run was recorded
+	now     func() time.Time
 
 	closeOnce sync.Once
 }
@@ -92,6 +99,9 @@ func New(cfg Config) (*Kit, error) {
 	if err := checkProtocol(cfg.Protocol); err != nil {
 		return nil, err
 	}
+	if n := cfg.JudgeMaxRequests; n != nil && *n < 0 {
+		return nil, validationf("Config.JudgeMaxRequests is %d: write the number of requests, 0 for none, or leave it nil for no limit", *n)
+	}
 	explicit := cfg.RunID != ""
 	if cfg.Store == nil {
 		if err := cfg.record(); err != nil {
@@ -101,7 +111,7 @@ func New(cfg Config) (*Kit, error) {
 	if cfg.RunID == "" {
 		cfg.RunID = newID()
 	}
-	k := &Kit{cfg: cfg, store: cfg.Store, explicit: explicit, clients: map[*Client]struct{}{}, eras: map[string]bool{},
+	k := &Kit{cfg: cfg, store: cfg.Store, explicit: explicit, clients: map[*Client]struct{}{}, eras: map[string]bool{}, now: time.Now,
 		redactor: evidence.NewRedactor(&evidence.RedactorConfig{Keys: cfg.SensitiveKeys, Off: redaction == "off"})}
 	if k.store == nil {
 		k.store, k.ownStore = memory.New(nil), true
@@ -165,7 +175,8 @@ func (k *Kit) begin(ctx context.Context) error {
 		if k.cfg.JoinRun {
 			return
 		}
-		k.beginE = k.store.Append(ctx, &store.Run{ID: k.cfg.RunID, Status: store.RunRunning, Started: time.Now().UTC(), Explicit: k.explicit, Owner: "kit"})
+		k.started = k.now()
+		k.beginE = k.store.Append(ctx, &store.Run{ID: k.cfg.RunID, Status: store.RunRunning, Started: k.started, Explicit: k.explicit, Owner: "kit"})
 	})
 	return k.beginE
 }
@@ -224,7 +235,7 @@ func (k *Kit) close() error {
 	k.mu.Unlock()
 	err := k.closeClients(context.Background(), nil)
 	if k.begunRun() && !k.cfg.JoinRun {
-		now := time.Now().UTC()
+		now := k.started.Add(k.now().Sub(k.started)) // also when the machine's clock was set meanwhile
 		err = errors.Join(err, k.store.Append(context.Background(), &store.Run{ID: k.cfg.RunID, Status: store.RunFinished, Finished: &now, Explicit: k.explicit, Owner: "kit"}))
 	}
 	if k.ownStore {

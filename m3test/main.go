@@ -2,6 +2,7 @@ package m3test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -61,16 +62,15 @@ func (p *process) finish(code int) error {
 	if rec == nil {
 		return nil
 	}
-	defer rec.Close()
 	if p.settings.joined { // m3 test knows when its run ends
-		return nil
+		return rec.Close()
 	}
-	now := time.Now().UTC()
+	now := p.began.Add(time.Since(p.began)) // also when the machine's clock was set meanwhile
 	run := &store.Run{ID: p.runID(), Status: store.RunFinished, Finished: &now, Owner: owner}
 	if code != 0 { // of several packages, one that failed decides
 		run.ExitCode = &code
 	}
-	return rec.Append(context.Background(), run)
+	return errors.Join(rec.Append(context.Background(), run), rec.Close())
 }
 
 // owner says who ends the run of a plain go test.

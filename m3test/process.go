@@ -33,6 +33,7 @@ type process struct {
 
 	mu           sync.Mutex
 	rec          store.Store // where everything is recorded; nil while nothing is
+	began        time.Time   // when rec was opened
 	suite        string      // Main's
 	requireSuite bool
 	suites       map[string]string // NewKit's, by test name
@@ -93,7 +94,7 @@ func (p *process) openSpool(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%w (name a place that can be written to with %s, or unset it)", err, envDatabase)
 	}
-	run := &store.Run{ID: p.runID(), Status: store.RunRunning, Started: time.Now().UTC(), Project: p.settings.module, Version: m3.Version}
+	run := &store.Run{ID: p.runID(), Status: store.RunRunning, Started: time.Now(), Project: p.settings.module, Version: m3.Version}
 	if !p.settings.joined {
 		run.Owner = owner
 	}
@@ -102,7 +103,7 @@ func (p *process) openSpool(ctx context.Context) error {
 		return err
 	}
 	p.mu.Lock()
-	p.rec = s
+	p.rec, p.began = s, run.Started
 	p.mu.Unlock()
 	return nil
 }

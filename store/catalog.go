@@ -7,9 +7,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/m3-go/m3/eval"
+	"github.com/m3-go/m3/internal/aggregate"
 	"github.com/m3-go/m3/trace"
 )
 
@@ -45,8 +47,9 @@ type itemKey struct {
 }
 
 type openExecution struct {
-	info ExecutionInfo
-	log  trace.Log
+	info  ExecutionInfo
+	log   trace.Log
+	known atomic.Pointer[aggregate.Facts] // for Aggregate; nil until asked for
 }
 
 // Add adds a *Run, *Test, *Item, *Execution or *Evaluation. It keeps nothing of rec's memory. An execution that is new is opened with

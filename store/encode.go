@@ -66,12 +66,12 @@ func Encode(rec Record) ([]byte, error) {
 	switch r := rec.(type) {
 	case *Run:
 		c := *r
-		c.Started, c.Finished = utc(c.Started), utcPtr(c.Finished)
+		c.Started, c.Finished = utc(c.Started), notBefore(utcPtr(c.Finished), utc(c.Started))
 		v = &c
 	case *Test:
 		c := *r
 		c.Suite = strings.TrimSpace(c.Suite)
-		c.Started, c.Finished = utc(c.Started), utcPtr(c.Finished)
+		c.Started, c.Finished = utc(c.Started), notBefore(utcPtr(c.Finished), utc(c.Started))
 		v = &c
 	case *Item:
 		v = r
@@ -137,6 +137,14 @@ func DecodeFinished(id trace.ExecutionID, body []byte) (trace.Finished, time.Tim
 }
 
 func utc(t time.Time) time.Time { return t.Round(0).UTC() }
+
+// notBefore moves an end that is before its start to the start: the machine's clock was set back in between, and nothing takes less than no time.
+func notBefore(end *time.Time, start time.Time) *time.Time {
+	if end == nil || start.IsZero() || !end.Before(start) {
+		return end
+	}
+	return &start
+}
 
 func utcPtr(t *time.Time) *time.Time {
 	if t == nil {

@@ -76,7 +76,7 @@ type Reader interface {
 	// ReadRawEvidence returns at most maxBytes (0: 1 MiB) of the bytes behind ref, after checking digest and size. The errors
 	// are ErrEvidenceUnavailable and *IntegrityError.
 	ReadRawEvidence(ctx context.Context, ref trace.EvidenceRef, maxBytes int64) (Evidence, error)
-	// Aggregate measures evaluations. The error is a query's that cannot be answered, or wraps eval.ErrUnsupported.
+	// Aggregate measures evaluations. The error wraps eval.ErrQuery when the query cannot be answered, or eval.ErrUnsupported.
 	Aggregate(ctx context.Context, q eval.Query) (eval.Report, error)
 }
 

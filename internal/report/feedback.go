@@ -146,24 +146,46 @@ func (f *Feedback) WriteFile(path string) error {
 	if err != nil {
 		return err
 	}
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := writeFile(path, b); err != nil {
 		return fmt.Errorf("write feedback: %w", err)
 	}
-	tmp, err := os.CreateTemp(dir, ".feedback-*")
+	return nil
+}
+
+// WriteJUnit writes the run as JUnit XML at path, as WriteFile does.
+func (f *Feedback) WriteJUnit(path string) error {
+	b, err := f.JUnit()
 	if err != nil {
-		return fmt.Errorf("write feedback: %w", err)
+		return err
+	}
+	if err := writeFile(path, b); err != nil {
+		return fmt.Errorf("write the JUnit file: %w", err)
+	}
+	return nil
+}
+
+// writeFile makes the directories and puts b at path, whole or not at all.
+func writeFile(path string, b []byte) error {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(dir, ".m3-*")
+	if err != nil {
+		return err
 	}
 	_, err = tmp.Write(b)
 	if cerr := tmp.Close(); err == nil {
 		err = cerr
 	}
 	if err == nil {
+		err = os.Chmod(tmp.Name(), 0o644)
+	}
+	if err == nil {
 		err = os.Rename(tmp.Name(), path)
 	}
 	if err != nil {
 		os.Remove(tmp.Name())
-		return fmt.Errorf("write feedback: %w", err)
 	}
-	return nil
+	return err
 }

@@ -181,8 +181,8 @@ func (s *Store) ReadRawEvidence(ctx context.Context, ref trace.EvidenceRef, maxB
 }
 
 // Aggregate is that of [store.Reader].
-func (s *Store) Aggregate(context.Context, eval.Query) (eval.Report, error) {
-	return eval.Report{}, eval.ErrUnsupported
+func (s *Store) Aggregate(ctx context.Context, q eval.Query) (eval.Report, error) {
+	return s.catalog.Aggregate(ctx, q, func(id trace.ExecutionID) (*trace.Trace, error) { return s.Trace(ctx, id) })
 }
 
 // Close is that of [store.Recorder]: it lets go of everything. Traces that were handed out stay readable.

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/m3-go/m3/eval"
+	"github.com/m3-go/m3/internal/aggregate"
 	"github.com/m3-go/m3/store"
 )
 
@@ -47,22 +48,55 @@ func (s *Store) addEvaluation(r *store.Evaluation) error {
 	if err != nil {
 		return err
 	}
-	return s.exec(insertEvaluation, append([]any{id, lineage, latest, required}, args...)...)
+	page, err := s.index(id, &r.Result, latest, required)
+	if err != nil {
+		return err
+	}
+	return s.exec(insertEvaluation, append([]any{id, lineage, latest, required, page}, args...)...)
 }
 
-const insertEvaluation = `INSERT INTO evaluation (id, lineage, latest, required, created_ns, kind, turn_id, status, score, suite_id, run, case_id, evaluator,
+// index keeps for aggregation what a new row says, and returns the page where that is.
+func (s *Store) index(id int64, r *eval.Result, latest, required bool) (page any, err error) {
+	row, _, err := s.parent(r)
+	if err != nil {
+		return nil, err
+	}
+	execution, _ := row.(int64)
+	if execution != 0 {
+		word, err := s.word(r.Evaluator)
+		if err != nil {
+			return nil, err
+		}
+		var declared bool
+		err = s.row(`UPDATE execution_required SET met = 1 WHERE execution = ? AND evaluator = ? RETURNING 1`, execution, word).Scan(&declared)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return nil, err
+		}
+		required = required || declared
+	}
+	if !latest {
+		return nil, nil
+	}
+	labels, err := s.labels(evaluationLabels, aggregate.LabelsOf(r))
+	if err != nil {
+		return nil, err
+	}
+	e := entryOf(id, execution, r, required)
+	return s.addEntry(labels, &e)
+}
+
+const insertEvaluation = `INSERT INTO evaluation (id, lineage, latest, required, page, created_ns, kind, turn_id, status, score, suite_id, run, case_id, evaluator,
 		subject_kind, provider, model, rubric, execution, orphan, metadata)
-	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
 // supersede says whether r is the latest of its lineage so far, and whether it is required by then. The one that was the latest before is so no more; where that stays
 // the latest, it becomes required when r is.
 func (s *Store) supersede(lineage []byte, r *eval.Result) (latest, required bool, err error) {
-	var row int64
+	var row, created, page int64
 	var was bool
-	var created int64
 	var id string
-	err = s.row(`SELECT e.id, e.required, e.created_ns, r.evaluation_id FROM evaluation e JOIN evaluation_record r ON r.id = e.id WHERE e.lineage = ? AND e.latest`, lineage).
-		Scan(&row, &was, &created, &id)
+	err = s.row(`SELECT e.id, e.required, e.created_ns, e.page, r.evaluation_id FROM evaluation e JOIN evaluation_record r ON r.id = e.id WHERE e.lineage = ? AND e.latest`, lineage).
+		Scan(&row, &was, &created, &page, &id)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return true, r.Required, nil
@@ -70,10 +104,16 @@ func (s *Store) supersede(lineage []byte, r *eval.Result) (latest, required bool
 		return false, false, err
 	}
 	if c := cmp.Or(cmp.Compare(created, nanos(r.Created)), cmp.Compare(id, r.ID)); c < 0 {
-		return true, r.Required || was, s.exec(`UPDATE evaluation SET latest = 0 WHERE id = ?`, row)
+		if err := s.exec(`UPDATE evaluation SET latest = 0 WHERE id = ?`, row); err != nil {
+			return false, false, err
+		}
+		return true, r.Required || was, s.removeEntry(page, row)
 	}
 	if r.Required && !was {
-		err = s.exec(`UPDATE evaluation SET required = 1 WHERE id = ?`, row)
+		if err := s.exec(`UPDATE evaluation SET required = 1 WHERE id = ?`, row); err != nil {
+			return false, false, err
+		}
+		err = s.changeEntry(page, row, func(e *entry) { e.required = true })
 	}
 	return false, r.Required, err
 }
@@ -134,8 +174,33 @@ func (s *Store) parent(r *eval.Result) (row, orphan any, err error) {
 }
 
 // adopt ties evaluations that came before their execution to its row.
-func (s *Store) adopt(id execID) error {
-	return s.exec(`UPDATE evaluation SET execution = (SELECT id FROM execution WHERE execution_id = ?1), orphan = NULL WHERE orphan = ?1 AND orphan IS NOT NULL`, string(id))
+func (s *Store) adopt(id execID, row int64) error {
+	type orphan struct {
+		id   int64
+		page sql.NullInt64
+	}
+	var list []orphan
+	err := s.each(`SELECT id, page FROM evaluation WHERE orphan = ? AND orphan IS NOT NULL`, func(rows *sql.Rows) error {
+		var o orphan
+		err := rows.Scan(&o.id, &o.page)
+		list = append(list, o)
+		return err
+	}, string(id))
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	if err := s.exec(`UPDATE evaluation SET execution = ?2, orphan = NULL WHERE orphan = ?1 AND orphan IS NOT NULL`, string(id), row); err != nil {
+		return err
+	}
+	for _, o := range list {
+		if !o.page.Valid {
+			continue
+		}
+		if err := s.changeEntry(o.page.Int64, o.id, func(e *entry) { e.execution = row }); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func metadataColumn(m map[string]any) (any, error) {

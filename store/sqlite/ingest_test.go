@@ -350,7 +350,9 @@ func TestRunEnds(t *testing.T) {
 		{"program, end", "program", open, &end, store.RunFinished},
 		{"go test without Main, all ended", "go test", passed, nil, store.RunFinished},
 		{"go test, a test open", "go test", open, nil, store.RunInterrupted},
-		{"m3 test ends its own", "m3 test", open, nil, store.RunRunning},
+		{"m3 test, killed", "m3 test", open, nil, store.RunInterrupted},
+		{"m3 test, killed when all had ended", "m3 test", passed, nil, store.RunInterrupted},
+		{"m3 test, end", "m3 test", passed, &end, store.RunFinished},
 		{"a part of somebody's run", "", open, nil, store.RunRunning},
 		{"a kit that was not closed", "kit", passed, nil, store.RunInterrupted},
 	} {

@@ -140,11 +140,12 @@ CREATE TABLE evaluation (
 	provider     INTEGER,
 	model        INTEGER,
 	rubric       INTEGER,
-	metadata     TEXT              -- a JSON object
+	metadata     TEXT,             -- a JSON object
+	page         INTEGER           -- where aggregation finds it, when it is the latest
 );
 CREATE UNIQUE INDEX evaluation_latest ON evaluation (lineage) WHERE latest;
 CREATE INDEX evaluation_run ON evaluation (run, evaluator);
-CREATE INDEX evaluation_evaluator ON evaluation (evaluator, latest, execution, status, score, required);
+CREATE INDEX evaluation_evaluator ON evaluation (evaluator);
 CREATE INDEX evaluation_execution ON evaluation (execution) WHERE execution IS NOT NULL;
 CREATE INDEX evaluation_orphan ON evaluation (orphan) WHERE orphan IS NOT NULL;
 CREATE INDEX evaluation_required ON evaluation (run) WHERE latest AND required;
@@ -153,6 +154,37 @@ CREATE TABLE evaluation_record (
 	evaluation_id TEXT NOT NULL UNIQUE,
 	test_id       TEXT NOT NULL,
 	record        TEXT NOT NULL
+);
+CREATE TABLE evaluation_labels (
+	id        INTEGER PRIMARY KEY,
+	evaluator INTEGER NOT NULL, -- words
+	run       INTEGER NOT NULL,
+	labels    TEXT NOT NULL UNIQUE
+);
+CREATE TABLE evaluation_page ( -- see pages.go
+	id     INTEGER PRIMARY KEY,
+	labels INTEGER NOT NULL,
+	data   BLOB NOT NULL
+);
+CREATE INDEX evaluation_page_labels ON evaluation_page (labels);
+CREATE TABLE execution_required ( -- what executions declare as required
+	execution INTEGER NOT NULL,
+	evaluator INTEGER NOT NULL, -- a word
+	met       INTEGER NOT NULL, -- there is an evaluation
+	PRIMARY KEY (execution, evaluator)
+) WITHOUT ROWID;
+CREATE INDEX execution_unmet ON execution_required (execution) WHERE NOT met;
+CREATE TABLE execution_labels (
+	id     INTEGER PRIMARY KEY,
+	labels TEXT NOT NULL UNIQUE
+);
+CREATE TABLE execution_page ( -- see pages.go
+	id   INTEGER PRIMARY KEY,
+	data BLOB NOT NULL
+);
+CREATE TABLE execution_facts (
+	execution INTEGER PRIMARY KEY,
+	facts     BLOB NOT NULL
 );
 CREATE INDEX evaluation_test ON evaluation_record (test_id) WHERE test_id <> '';
 CREATE VIEW evaluations AS
