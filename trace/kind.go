@@ -59,6 +59,8 @@ var roles = map[Kind]role{
 	KindMCPCancelRequested:    roleCancel,
 	KindMCPCancelCompleted:    roleNotification,
 	KindMCPMalformed:          roleMalformed,
+	KindMCPPolicyDenied:       roleMalformed, // a frame that is no traffic of a call's
+	KindMCPFiltered:           roleMalformed,
 	KindHTTPExchange:          roleHTTP,
 	KindMCPCallFailed:         roleCallFailed,
 	KindFinding:               roleFinding,
