@@ -36,7 +36,9 @@ func (h *Handle) Result(ctx context.Context) (*Result, error) {
 
 // Events yields the events of the execution from the first, then each as it is recorded, and ends after the last. A second value other than nil is the
 // last one: the end of ctx, or a store that cannot be read.
-func (h *Handle) Events(ctx context.Context) iter.Seq2[trace.Event, error] { return h.x.events(ctx, -1) }
+func (h *Handle) Events(ctx context.Context) iter.Seq2[trace.Event, error] {
+	return h.x.events(ctx, -1)
+}
 
 // EventsAfter is Events from the event after that sequence.
 func (h *Handle) EventsAfter(ctx context.Context, sequence int64) iter.Seq2[trace.Event, error] {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -56,11 +58,13 @@ type Config struct {
 	OnExecution func(id trace.ExecutionID)
 	// Gate, if set, is told of what executions declare and of every evaluation. m3test sets it.
 	Gate *eval.Gate
+	// OnUnmet, if set, is told of a scripted model whose steps and an agent's requests did not fit, once an execution, as it ends. m3test sets it.
+	OnUnmet func(err error)
 	// OnFindings, if set, is told of what DirectOptions.Strict makes a failure, once a client, as the client closes. m3test sets it.
 	OnFindings func(err *FindingsError)
 }
 
-// Kit is the outer runtime and the boundary of clean-up: every client opened with it is closed by it. It may be used from
+// Kit is the outer runtime and the boundary of clean-up: every client and session opened with it is closed by it. It may be used from
 // several goroutines.
 type Kit struct {
 	cfg      Config
@@ -73,6 +77,8 @@ type Kit struct {
 	closed  bool
 	stopped *stopCause
 	clients map[*Client]struct{}
+	agents  map[*execution]struct{}
+	slots   chan struct{}   // one for each submitted action that may run
 	eras    map[string]bool // definition → speaks only the initialize era
 	evals   evaluations
 	judges  judges
@@ -102,6 +108,12 @@ func New(cfg Config) (*Kit, error) {
 	if n := cfg.JudgeMaxRequests; n != nil && *n < 0 {
 		return nil, validationf("Config.JudgeMaxRequests is %d: write the number of requests, 0 for none, or leave it nil for no limit", *n)
 	}
+	if cfg.ExecutionTimeout < 0 || cfg.Concurrency < 0 {
+		return nil, validationf("ExecutionTimeout and Concurrency must not be negative")
+	}
+	if cfg.Concurrency == 0 {
+		cfg.Concurrency = 4
+	}
 	explicit := cfg.RunID != ""
 	if cfg.Store == nil {
 		if err := cfg.record(); err != nil {
@@ -111,7 +123,8 @@ func New(cfg Config) (*Kit, error) {
 	if cfg.RunID == "" {
 		cfg.RunID = newID()
 	}
-	k := &Kit{cfg: cfg, store: cfg.Store, explicit: explicit, clients: map[*Client]struct{}{}, eras: map[string]bool{}, now: time.Now,
+	k := &Kit{cfg: cfg, store: cfg.Store, explicit: explicit, clients: map[*Client]struct{}{}, agents: map[*execution]struct{}{}, eras: map[string]bool{}, now: time.Now,
+		slots:    make(chan struct{}, cfg.Concurrency),
 		redactor: evidence.NewRedactor(&evidence.RedactorConfig{Keys: cfg.SensitiveKeys, Off: redaction == "off"})}
 	if k.store == nil {
 		k.store, k.ownStore = memory.New(nil), true
@@ -257,11 +270,15 @@ func (k *Kit) closeClients(ctx context.Context, cause *stopCause) error {
 	for c := range k.clients {
 		open = append(open, c)
 	}
+	agents := slices.Collect(maps.Keys(k.agents))
 	k.mu.Unlock()
-	errs := make([]error, len(open))
+	errs := make([]error, len(open)+len(agents))
 	var wg sync.WaitGroup
 	for i, c := range open {
 		wg.Go(func() { errs[i] = c.end(cause) })
+	}
+	for i, x := range agents {
+		wg.Go(func() { errs[len(open)+i] = x.endWithKit(ctx, cause) })
 	}
 	done := make(chan struct{})
 	go func() { wg.Wait(); close(done) }()
@@ -298,6 +315,26 @@ func (k *Kit) register(c *Client) error {
 	}
 	k.clients[c] = struct{}{}
 	return nil
+}
+
+// adopt makes the kit responsible for an agent's execution, unless the kit has ended meanwhile.
+func (k *Kit) adopt(x *execution) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.usableLocked(); err != nil {
+		return err
+	}
+	if k.stopped != nil {
+		return k.stopped.err("start " + x.agent.name)
+	}
+	k.agents[x] = struct{}{}
+	return nil
+}
+
+func (k *Kit) release(x *execution) {
+	k.mu.Lock()
+	delete(k.agents, x)
+	k.mu.Unlock()
 }
 
 func (k *Kit) forget(c *Client) {

@@ -21,7 +21,9 @@ func (s *Session) ID() trace.SessionID { return s.x.session }
 func (s *Session) Snapshot() Snapshot { return s.x.snapshot() }
 
 // Events yields the events of the execution: see [Handle.Events].
-func (s *Session) Events(ctx context.Context) iter.Seq2[trace.Event, error] { return s.x.events(ctx, -1) }
+func (s *Session) Events(ctx context.Context) iter.Seq2[trace.Event, error] {
+	return s.x.events(ctx, -1)
+}
 
 // EventsAfter is Events from the event after that sequence.
 func (s *Session) EventsAfter(ctx context.Context, sequence int64) iter.Seq2[trace.Event, error] {
@@ -48,13 +50,13 @@ func (s *Session) Cancel() { s.x.cancelTurn() }
 // Finish ends the session orderly and finalizes its trace. The end of ctx ends the wait of an orderly end, not the end. A turn under way is cancelled. The
 // error is what went wrong with the end, or only then turned out: a step of a scripted model that the agent left over. How turns ended stands in the result.
 func (s *Session) Finish(ctx context.Context) (*Result, error) {
-	s.x.finish(ctx, nil)
+	s.x.finish(ctx)
 	return s.x.result, s.x.endErr
 }
 
 // Close is Finish for clean-ups: idempotent, and bounded by 10 s. What it finds still running is cancelled.
 func (s *Session) Close() error {
-	s.x.finish(context.Background(), nil)
+	s.x.finish(context.Background())
 	return s.x.endErr
 }
 

@@ -37,6 +37,7 @@ const (
 	KindMCPCallFailed         Kind = "mcp.call_failed"   // why a call of ours ended without an answer: timeout, cancellation, transport
 	KindFinding               Kind = "finding"
 	KindAgentMessage          Kind = "agent.message"
+	KindAgentFrame            Kind = "agent.frame" // a unit of the agent's own protocol, as it passed between driver and agent
 	KindAssistantContent      Kind = "assistant.content"
 	KindToolCallRequested     Kind = "tool.call_requested"
 	KindToolResultReceived    Kind = "tool.result_received"

@@ -65,6 +65,7 @@ var roles = map[Kind]role{
 	KindMCPCallFailed:         roleCallFailed,
 	KindFinding:               roleFinding,
 	KindDiagnostic:            roleDiagnostic,
+	KindAgentFrame:            roleMalformed,
 	KindAgentMessage:          roleMessage,
 	KindAssistantContent:      roleMessage,
 	KindReasoning:             roleReasoning,
