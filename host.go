@@ -253,8 +253,10 @@ func prompted(p *harness.Prompted) (elicit.Request, error) {
 	return r, r.Validate()
 }
 
-// Drain waits until everything that passed up to now is recorded.
+// Drain waits until everything that passed up to now is recorded: at the end of a turn that was cancelled as well, so the end of ctx does not count.
 func (h *host) Drain(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainBound)
+	defer cancel()
 	for _, s := range h.x.servers {
 		if err := s.drain(ctx); err != nil {
 			return err
