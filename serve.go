@@ -235,12 +235,13 @@ func (s *served) join(agent *relay.Agent) {
 			return
 		}
 	}
+	s.mu.Lock()
+	s.joined = append(s.joined, up)
+	s.mu.Unlock()
 	defer up.close()
-	go s.passSignals(agent, up)
+	s.group.Go(func() { s.passSignals(agent, up) })
 	_ = s.relay.StreamOn(s.life, up.conn, agent, up) // the relay records how it ended
-	if up.endedFirst() && s.life.Err() == nil {
-		s.fault(&harness.Error{Blame: harness.BlameServer, Code: "server_died", Message: "server " + s.alias + " ended while the agent was connected to it" + up.lastWords(),
-			Details: up.details()})
+	if up.endedFirst() {
 		_ = agent.Exit(1)
 	}
 }
@@ -266,18 +267,29 @@ func (s *served) fault(err error) {
 	}
 }
 
-// serverFault takes what a server that must be there failed with; nil when none did.
+// serverFault takes what a server that must be there failed with; nil when none did. An agent that saw its server end cannot be before it: the end is noted
+// before it is passed on.
 func (x *execution) serverFault() error {
 	for _, s := range x.servers {
-		s.mu.Lock()
-		err := s.died
-		s.died = nil
-		s.mu.Unlock()
-		if err != nil && !s.optional {
+		if err := s.takeFault(); err != nil && !s.optional {
 			return err
 		}
 	}
 	return nil
+}
+
+func (s *served) takeFault() error {
+	s.mu.Lock()
+	err := s.died
+	s.died = nil
+	joined := slices.Clone(s.joined)
+	s.mu.Unlock()
+	for _, up := range joined {
+		if up.endedFirst() && up.told.CompareAndSwap(false, true) && err == nil {
+			err = &harness.Error{Blame: harness.BlameServer, Code: "server_died", Message: "server " + s.alias + " ended while the agent was connected to it" + up.lastWords(), Details: up.details()}
+		}
+	}
+	return err
 }
 
 // offerURL has the agent reach a deployed server through a reverse proxy on loopback.

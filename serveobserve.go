@@ -95,7 +95,9 @@ func (s *served) served(ctx context.Context, patience time.Duration) error {
 
 // deadNow is why the server is gone, if it is.
 func (s *served) deadNow() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.died
+	err := s.takeFault()
+	if err != nil {
+		s.fault(err) // for whoever asks next
+	}
+	return err
 }

@@ -24,8 +24,9 @@ type upstream struct {
 	run  *serverRun // nil for a function
 	pipe *pipeRun   // nil for a process
 
-	told  atomic.Bool // the end of the agent was passed on, or the kit ends it
+	over  atomic.Bool // the end of the agent was passed on, or the kit ends it
 	first atomic.Bool // the server's output ended before that
+	told  atomic.Bool // and that was taken as a fault
 	once  sync.Once
 }
 
@@ -109,7 +110,7 @@ func socketPair() (net.Conn, net.Conn, error) {
 // Read reads the server's output.
 func (u *upstream) Read(b []byte) (int, error) {
 	n, err := u.r.Read(b)
-	if err != nil && !u.told.Load() {
+	if err != nil && !u.over.Load() {
 		u.first.Store(true)
 	}
 	return n, err
@@ -120,7 +121,7 @@ func (u *upstream) Write(b []byte) (int, error) { return u.w.Write(b) }
 
 // CloseWrite passes the end of the agent on.
 func (u *upstream) CloseWrite() error {
-	u.told.Store(true)
+	u.over.Store(true)
 	if c, ok := u.w.(interface{ CloseWrite() error }); ok {
 		return c.CloseWrite()
 	}
@@ -129,7 +130,7 @@ func (u *upstream) CloseWrite() error {
 
 // SetDeadline interrupts what waits for the server.
 func (u *upstream) SetDeadline(t time.Time) error {
-	u.told.Store(true)
+	u.over.Store(true)
 	if u.pipe != nil {
 		return u.pipe.ours.SetDeadline(t)
 	}
@@ -139,7 +140,7 @@ func (u *upstream) SetDeadline(t time.Time) error {
 
 // Close closes both directions. It does not end the process.
 func (u *upstream) Close() error {
-	u.told.Store(true)
+	u.over.Store(true)
 	if u.pipe != nil {
 		return u.pipe.ours.Close()
 	}
@@ -153,7 +154,7 @@ func (u *upstream) endedFirst() bool { return u.first.Load() }
 // close ends the server and records that.
 func (u *upstream) close() {
 	u.once.Do(func() {
-		u.told.Store(true)
+		u.over.Store(true)
 		if u.run != nil {
 			u.run.exited(u.run.proc.End(nil))
 			return
