@@ -40,6 +40,7 @@ type served struct {
 	mu     sync.Mutex
 	conns  int
 	spare  *upstream       // started before the agent, for its first connection
+	joined []*upstream     // that agents were connected to
 	died   error           // a server that ended by itself under an agent; taken by serverFault
 	listed map[string]bool // tools that the server listed
 	whole  bool            // the list was read to its end
