@@ -31,7 +31,7 @@ type fakeOrder struct {
 // fakeOpen is what the agent starts with.
 type fakeOpen struct {
 	Servers []fakeServer `json:"servers"`
-	Model   string       `json:"model"` // URL of the provider
+	Model   string       `json:"model"`  // URL of the provider
 	Ignore  bool         `json:"ignore"` // the servers are taken and never connected to
 }
 

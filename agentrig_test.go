@@ -265,7 +265,9 @@ func agentServers(t testing.TB) map[string]func() m3.Server {
 }
 
 // servePeer is the server in this process.
-func servePeer(_ context.Context, stream io.ReadWriteCloser) error { return agentPeer().serve(stream, stream) }
+func servePeer(_ context.Context, stream io.ReadWriteCloser) error {
+	return agentPeer().serve(stream, stream)
+}
 
 // peerHandler is the server over HTTP, one peer a request.
 func peerHandler() http.Handler {

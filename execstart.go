@@ -225,12 +225,12 @@ func (x *execution) openSession(ctx context.Context) error {
 
 // runAlone is the whole of an action of its own.
 func (x *execution) runAlone(ctx context.Context) {
-	defer x.finish(ctx)
 	select {
 	case x.kit.slots <- struct{}{}:
 		defer func() { <-x.kit.slots }()
 	case <-x.ctx.Done(): // the start finds that out
 	}
+	defer x.finish(ctx) // before the slot is free again
 	bounded, cancel := x.bounded(ctx, x.act.timeout)
 	defer cancel()
 	if x.start(bounded) != nil {

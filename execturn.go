@@ -73,7 +73,7 @@ func (x *execution) turn(ctx context.Context, r *turnRun) *mishap {
 	x.mu.Lock()
 	r.cancel = cancel
 	if x.ending {
-		cancel(&stopError{&stopCause{trace.OutcomeCancelled, "the session was closed"}})
+		cancel(x.stopCause("the session was closed"))
 	}
 	x.mu.Unlock()
 	x.record(r)
@@ -257,9 +257,17 @@ func (x *execution) stopTurn(why string) <-chan struct{} {
 		return nil
 	}
 	if x.running.cancel != nil {
-		x.running.cancel(&stopError{&stopCause{trace.OutcomeCancelled, why}})
+		x.running.cancel(x.stopCause(why))
 	}
 	return x.running.over
+}
+
+// stopCause is why a turn is cancelled: what ended the whole execution, if something has.
+func (x *execution) stopCause(why string) error {
+	if x.ctx.Err() != nil {
+		return context.Cause(x.ctx)
+	}
+	return &stopError{&stopCause{trace.OutcomeCancelled, why}}
 }
 
 // faulted is what the host found.

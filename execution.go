@@ -52,8 +52,8 @@ type execution struct {
 	mu      sync.Mutex
 	turns   []*Turn
 	running *turnRun
-	ending  bool     // no further turn may begin
-	broken  string   // why the agent takes no further message; empty while it does
+	ending  bool    // no further turn may begin
+	broken  string  // why the agent takes no further message; empty while it does
 	failed  *mishap // of the start, or of the last turn
 
 	endOnce sync.Once
