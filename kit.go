@@ -144,6 +144,9 @@ func (c *Config) record() error {
 	if c.Gate == nil {
 		c.Gate = d.Gate
 	}
+	if c.ExecutionTimeout == 0 {
+		c.ExecutionTimeout = d.ExecutionTimeout
+	}
 	if d.Store == nil {
 		return nil
 	}
