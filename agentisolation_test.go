@@ -20,6 +20,7 @@ import (
 	"github.com/m3-go/m3"
 	"github.com/m3-go/m3/harness"
 	"github.com/m3-go/m3/store/memory"
+	"github.com/m3-go/m3/store/sqlite"
 	"github.com/m3-go/m3/trace"
 )
 
@@ -466,4 +467,44 @@ func TestManySessions(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// TestAgentArtifactsAreKept: in every store, and without what is secret.
+func TestAgentArtifactsAreKept(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	db, err := sqlite.Open(filepath.Join(dir, "m3.sqlite"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	k, err := m3.New(m3.Config{Store: db})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Close()
+	agents, err := k.Agents([]m3.Selection{{Harness: &fakeDriver{}, CredentialEnv: map[string]string{"KEY": secretName}}}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := agents[0].Run(t.Context(), "write report.txt password: "+secretValue+" and password: plain\ncrash", &m3.RunOptions{Server: m3.PipeServer{Name: "calc", Serve: servePeer}, Artifacts: []string{"report.txt"}})
+	if err == nil || len(res.Artifacts) != 1 {
+		t.Fatalf("%v, artifacts %v", err, res.Artifacts)
+	}
+	b, err := res.ReadArtifact("report.txt")
+	if err != nil || strings.Contains(string(b), secretValue) || !strings.Contains(string(b), "password: plain") {
+		t.Errorf("the artifact is %q, %v", b, err)
+	}
+	if _, err := res.ReadArtifact("other"); !errors.Is(err, m3.ErrValidation) {
+		t.Errorf("another: %v", err)
+	}
+	seen := 0
+	for _, e := range res.View().Timeline().All() {
+		if a, ok := e.(*trace.ArtifactEntry); ok && a.Name == "report.txt" && a.SHA256 == res.Artifacts[0].SHA256 {
+			seen++
+		}
+	}
+	if seen != 1 {
+		t.Errorf("%d entries", seen)
+	}
 }
