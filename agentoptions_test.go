@@ -216,3 +216,33 @@ func TestAgentElicitation(t *testing.T) {
 		})
 	}
 }
+
+// TestSendOptions: a message has what an action has, and its options are checked before the turn begins.
+func TestSendOptions(t *testing.T) {
+	t.Parallel()
+	keyed := &fakeDriver{change: func(c *harness.Capabilities) { c.Elicitation = harness.Elicitation{Native: true, RequestKeys: true} }}
+	s := openFake(t, agentKit(t), keyed, nil)
+	plan := elicit.Form("address").Accept(elicit.Content{"city": "Pune"})
+	const asks = `elicit {"Server":"calc","Key":"address"}`
+	if turn, err := s.Send(t.Context(), asks, &m3.SendOptions{Elicitation: plan}); err != nil || turn.Text() != "accept" {
+		t.Errorf("a plan: %v %v", turn, err)
+	}
+	if _, err := s.Send(t.Context(), asks+"\n"+asks, &m3.SendOptions{Elicitation: elicit.Sequence(plan, plan), RoundLimit: 1}); err == nil || !strings.Contains(err.Error(), "asked again") {
+		t.Errorf("a limit: %v", err)
+	}
+	if _, err := s.Send(t.Context(), asks, nil); err == nil || !strings.Contains(err.Error(), "no plan") {
+		t.Errorf("a plan is for one message: %v", err)
+	}
+	for says, o := range map[string]*m3.SendOptions{"negative": {Timeout: -1}, "RoundLimit": {RoundLimit: -1}, "set by m3": {Metadata: map[string]any{"trial": 2}}} {
+		if _, err := s.Send(t.Context(), "x", o); !errors.Is(err, m3.ErrValidation) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", says, err)
+		}
+	}
+	if turn, err := s.Send(t.Context(), "", &m3.SendOptions{Content: []m3.Content{{Type: "text", Text: "more"}}}); err != nil || turn == nil {
+		t.Errorf("content alone: %v %v", turn, err)
+	}
+	res, err := s.Finish(t.Context())
+	if err != nil || len(res.Turns) != 4 {
+		t.Errorf("%d turns, %v", len(res.Turns), err)
+	}
+}
