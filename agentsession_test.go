@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/m3-go/m3"
+	"github.com/m3-go/m3/eval"
 	"github.com/m3-go/m3/harness"
 	"github.com/m3-go/m3/trace"
 )
@@ -321,4 +322,33 @@ func (s stuck) Send(context.Context, *harness.Prompt) (*harness.Turn, error) {
 func (s stuck) Close(context.Context) error {
 	<-s
 	return nil
+}
+
+// TestEvaluateAgents: a result, a turn and an open session are subjects, tied to where they come from.
+func TestEvaluateAgents(t *testing.T) {
+	t.Parallel()
+	k := agentKit(t)
+	s := openFake(t, k, &fakeDriver{}, nil)
+	turn, err := s.Send(t.Context(), "say hi", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := s.Finish(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := k.RegisterEvaluator("any.v1", func(context.Context, eval.Context) (eval.Decision, error) {
+		return eval.Decision{Status: eval.Passed}, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for kind, subject := range map[string]any{"execution": res, "json": turn} {
+		r, err := k.Evaluate(t.Context(), subject, "any.v1", nil)
+		if err != nil || r.Execution != res.ExecutionID || r.SubjectKind != kind || kind == "json" && r.Turn != turn.ID {
+			t.Errorf("%s: %+v, %v", kind, r, err)
+		}
+	}
+	if r, err := k.Evaluate(t.Context(), s, "any.v1", nil); err != nil || r.Execution != res.ExecutionID {
+		t.Errorf("a session: %+v, %v", r, err)
+	}
 }

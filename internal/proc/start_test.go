@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/m3-go/m3/internal/proc"
 	"github.com/m3-go/m3/internal/shim"
 )
@@ -173,4 +175,22 @@ func TestFreshExecutable(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// TestSession: a process may have a session of its own, whose id is the process's, and then no terminal.
+func TestSession(t *testing.T) {
+	t.Parallel()
+	for _, own := range []bool{true, false} {
+		p, err := proc.Start(t.Context(), &proc.Spec{Path: "cat", Env: os.Environ(), Session: own})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sid, err := unix.Getsid(p.PID())
+		if err != nil || (sid == p.PID()) != own {
+			t.Errorf("session %t: its id is %d, the process %d, %v", own, sid, p.PID(), err)
+		}
+		if e := p.End(nil); e.Step != proc.StepEOF || len(e.Survivors) != 0 {
+			t.Errorf("session %t: ended %+v", own, e)
+		}
+	}
 }
