@@ -182,7 +182,9 @@ func TestAgentSpec(t *testing.T) {
 func TestAgentElicitation(t *testing.T) {
 	t.Parallel()
 	keyed := func() *fakeDriver {
-		return &fakeDriver{change: func(c *harness.Capabilities) { c.Elicitation = harness.Elicitation{Native: true, RequestKeys: true, Form: true} }}
+		return &fakeDriver{change: func(c *harness.Capabilities) {
+			c.Elicitation = harness.Elicitation{Native: true, RequestKeys: true, Form: true}
+		}}
 	}
 	plan := elicit.Form("address").Accept(elicit.Content{"city": "Pune"})
 	for _, c := range []struct {

@@ -44,10 +44,10 @@ type settings struct {
 	suite    string // the only suite whose tests run; empty: all
 	judge    judging.Settings
 	timeout  timeoutFlag // of agents' actions
-	dir      string // the working directory, before any test changed it
-	root     string // the directory of the module's go.mod; empty outside a module
-	pkg      string // the package's import path
-	module   string // the module's path
+	dir      string      // the working directory, before any test changed it
+	root     string      // the directory of the module's go.mod; empty outside a module
+	pkg      string      // the package's import path
+	module   string      // the module's path
 }
 
 func takeSettings() settings {
