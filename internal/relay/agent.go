@@ -263,6 +263,7 @@ func newAgent(h *half) *Agent {
 // listen reads the control connection until the shim is gone.
 func (a *Agent) listen() {
 	defer close(a.gone)
+	defer close(a.signals)
 	lines := bufio.NewScanner(a.control)
 	for lines.Scan() {
 		var c shim.Control
@@ -289,7 +290,8 @@ func (a *Agent) Read(b []byte) (int, error) {
 // Gone is closed when the shim's process has ended, or the agent was closed.
 func (a *Agent) Gone() <-chan struct{} { return a.gone }
 
-// Signals gives the signals that the agent sent to what it takes for its server. The shim ends by itself 3 s after the first.
+// Signals gives the signals that the agent sent to what it takes for its server. The shim ends by itself 3 s after the first. It is
+// closed when the shim is gone.
 func (a *Agent) Signals() <-chan syscall.Signal { return a.signals }
 
 // Exit says with which code the shim is to exit, once it has passed on everything that was written before [Agent.CloseWrite] or Close. The first

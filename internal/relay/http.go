@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -168,6 +169,13 @@ func (p *proxy) bind(c *conn, session string) {
 	}
 }
 
+// unbind forgets a session that was ended.
+func (p *proxy) unbind(session string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.sessions, session)
+}
+
 // url is where the request goes.
 func (x *exchange) url() *url.URL {
 	u := x.p.target
@@ -319,8 +327,8 @@ func (x *exchange) callFailed(kind, reason string) {
 func (x *exchange) refuse(answer []byte) {
 	status := http.StatusOK
 	switch {
-	case answer == nil && x.id == "" && x.method != "":
-		x.w.WriteHeader(http.StatusAccepted) // a notification
+	case answer == nil && json.Valid(x.body):
+		x.w.WriteHeader(http.StatusAccepted) // nothing in it wants an answer
 		return
 	case answer == nil:
 		answer = []byte(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}`)

@@ -36,6 +36,7 @@ func (x *exchange) receive() {
 		err = x.single()
 	}
 	if x.in.Method == http.MethodDelete && x.resp.StatusCode/100 == 2 {
+		x.p.unbind(x.in.Header.Get(headerSession))
 		x.c.close(nil)
 	}
 	if err != nil {

@@ -38,7 +38,7 @@ var entries = sync.Pool{New: func() any { return &entry{} }}
 // setFrame makes f the frame of the entry's event, with a copy of its bytes unless they belong to nobody else.
 func (e *entry) setFrame(f *wire.Frame) {
 	raw, body := f.Raw, f.Body
-	if len(raw) <= wire.OwnBytes || f.Framing != trace.FramingLine {
+	if len(raw) <= wire.OwnBytes || f.Framing == trace.FramingSSE {
 		e.buf = append(e.buf[:0], raw...)
 		raw = e.buf
 		if i := within(f.Raw, body); i >= 0 {

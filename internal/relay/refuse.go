@@ -87,29 +87,18 @@ func (c *conn) refuse(f *wire.Frame, list []rpc.Envelope, batch bool, v verdict,
 func (c *conn) refuseParts(f *wire.Frame, list []rpc.Envelope, v verdict, at place, e *entry) passed {
 	out := passed{denied: true}
 	all := []*entry{e}
-	var rest []byte
-	var kept []rpc.Envelope
-	for i := range list {
-		m := &list[i]
-		if r := v.messages[i]; r != nil {
-			d := c.entry(trace.KindMCPPolicyDenied, trace.Event{Phase: c.phase(), Source: wireSource, SessionID: at.session, TurnID: at.turn, Time: f.Time,
-				RPCID: trace.RPCID(m.ID), Method: m.MethodName(), Payload: bytes.Clone(m.Raw)})
-			all = append(all, d)
-			out.answer = answer(out.answer, m, r)
-			continue
+	rest, kept, answers := v.rest(list)
+	for i, r := range v.messages {
+		if m := &list[i]; r != nil {
+			all = append(all, c.entry(trace.KindMCPPolicyDenied, trace.Event{Phase: c.phase(), Source: wireSource, SessionID: at.session, TurnID: at.turn, Time: f.Time,
+				RPCID: trace.RPCID(m.ID), Method: m.MethodName(), Payload: bytes.Clone(m.Raw)}))
 		}
-		rest = append(append(rest, ','), m.Raw...)
-		kept = append(kept, *m)
 	}
-	if out.answer != nil {
-		out.answer = append(append([]byte{'['}, out.answer...), ']')
-	}
+	out.answer = answers
 	c.r.queue.put(all...)
 	if kept == nil {
 		return out
 	}
-	rest[0] = '['
-	rest = append(rest, ']')
 	g := *f
 	g.Body = rest
 	g.Raw = rest
@@ -120,6 +109,27 @@ func (c *conn) refuseParts(f *wire.Frame, list []rpc.Envelope, v verdict, at pla
 	c.recordRest(&g, kept, at)
 	out.forward = g.Raw
 	return out
+}
+
+// rest returns the batch without what is refused, nil when nothing is left, the messages in it, and the answers to the others.
+func (v *verdict) rest(list []rpc.Envelope) (rest []byte, kept []rpc.Envelope, answers []byte) {
+	for i := range list {
+		m := &list[i]
+		if r := v.messages[i]; r != nil {
+			answers = answer(answers, m, r)
+			continue
+		}
+		rest = append(append(rest, ','), m.Raw...)
+		kept = append(kept, *m)
+	}
+	if kept != nil {
+		rest[0] = '['
+		rest = append(rest, ']')
+	}
+	if answers != nil {
+		answers = append(append([]byte{'['}, answers...), ']')
+	}
+	return rest, kept, answers
 }
 
 // recordRest records a batch without what was refused. Its bytes were counted with the whole.

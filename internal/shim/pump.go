@@ -73,13 +73,13 @@ const signalGrace = 3 * time.Second
 // output; then the pump exits with the code that the kit names. Without one, because the kit went away, the code is 1. Signals are passed to the
 // kit, which ends the server.
 func Pump(stdin, stdout *os.File, stderr io.Writer) int {
+	signals := make(chan os.Signal, 8) // from the beginning: the kit may count on them as soon as it has the hello
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
 	p, err := connect()
 	if err != nil {
 		fmt.Fprintf(stderr, "m3: this process stands for a server that a test owns, and cannot reach the test: %v\n", err)
 		return 1
 	}
-	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
 	exit := make(chan int, 1)
 	go func() { exit <- p.awaitExit() }()
 	go p.pass(signals)
