@@ -10,7 +10,7 @@ import (
 	"github.com/m3-go/m3/trace"
 )
 
-// CallsOption says how the list of [Expectation.ToolCalls] is compared, and where to look: [Unordered], [InTurn], [OnServer], [Reported], [Any].
+// CallsOption says how the list of [Expectation.ToolCalls] is compared, and where to look: [Unordered], [InTurn], [OnServer], [Reported], [Any], [Denied].
 type CallsOption interface{ callsOption(*callsSpec) }
 
 type callsSpec struct {
@@ -63,10 +63,12 @@ func (s *subject) judgeCallList(names []string, spec *callsSpec) outcome {
 			return o
 		}
 	}
-	got := calledTools(view, spec)
+	got, doubts := calledTools(view, spec)
 	lost := lost(view)
 	unsure := slices.Contains(got, unknownTool)
 	switch fits := spec.listFits(names, got, lost != ""); {
+	case doubts > 0 && (fits || len(got) < len(names)):
+		return cannotTell(fmt.Sprintf("the agent told %s that may be calls on the wire, or not; besides: %s", plural(doubts, "call"), list(got)))
 	case fits && lost == "" && !unsure:
 		return s.holds("the tools called were: %s", list(got))
 	case !fits:
@@ -78,15 +80,19 @@ func (s *subject) judgeCallList(names []string, spec *callsSpec) outcome {
 	}
 }
 
-// calledTools lists the tools that were called on the tape that is asked for.
-func calledTools(view *trace.View, spec *callsSpec) []string {
-	got := []string{}
+// calledTools lists the tools that were called on the tape that is asked for, and counts the calls that may be in the list already.
+func calledTools(view *trace.View, spec *callsSpec) (got []string, doubts int) {
+	got = []string{}
 	for _, entry := range view.ToolCalls().All() {
 		if entry.Own {
 			continue
 		}
 		c, p := spec.evidence.of(view, &entry)
-		if p == absent || p == onlyTold || spec.server != "" && c.server.OK() && c.server.Value != spec.server {
+		if p == absent || p == onlyTold || p == refused || spec.server != "" && c.server.OK() && c.server.Value != spec.server {
+			continue
+		}
+		if p == twice {
+			doubts++
 			continue
 		}
 		known := p == present && (c.tool.OK() || c.tool.State == trace.NotEmitted) && (spec.server == "" || c.server.OK())
@@ -96,7 +102,7 @@ func calledTools(view *trace.View, spec *callsSpec) []string {
 		}
 		got = append(got, c.tool.Value)
 	}
-	return got
+	return got, doubts
 }
 
 // listFits reports whether got may be the list that is wanted: unknown tools may be any, and when some may have been lost, some may be missing.

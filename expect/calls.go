@@ -18,6 +18,7 @@ type search struct {
 	met       int      // of which all conditions hold
 	uncertain int      // of which none is violated, but some cannot be judged
 	told      int      // calls that an agent only told
+	refused   int      // calls that m3 did not let pass
 	notes     []string // why calls were not met, for the first few
 	other     tally
 }
@@ -62,8 +63,13 @@ func (s *subject) judgeCall(f *search, view *trace.View, entry *trace.ToolCallEn
 	case absent:
 		return
 	case onlyTold:
-		if f.is(entry.Tool.Value) {
+		if f.is(c.tool.Value) {
 			f.told++
+		}
+		return
+	case refused:
+		if f.is(c.tool.Value) {
+			f.refused++
 		}
 		return
 	}
@@ -78,6 +84,11 @@ func (s *subject) judgeCall(f *search, view *trace.View, entry *trace.ToolCallEn
 	if p == missing {
 		f.uncertain++
 		f.note(&c, "cannot tell: it was not captured on the wire")
+		return
+	}
+	if p == twice && s.all(&c, f.spec.conditions).verdict != unmet {
+		f.uncertain++
+		f.note(&c, "cannot tell: the agent told it, and it may be one of the calls on the wire (%s)", entry.Correlation)
 		return
 	}
 	s.quiet = s.silent || len(f.notes) >= maxNotes
@@ -160,6 +171,9 @@ func (f *search) explain() string {
 	}
 	if f.told > 0 {
 		fmt.Fprintf(&b, "\nthe agent reported %s that did not pass on the wire: expect.Reported() asks for what it said", plural(f.told, "such call"))
+	}
+	if f.refused > 0 {
+		fmt.Fprintf(&b, "\nm3 refused %s by its tool restriction, before the server: expect.Denied() asks for those", plural(f.refused, "such call"))
 	}
 	return b.String()
 }

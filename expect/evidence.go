@@ -6,7 +6,7 @@ import (
 	"github.com/m3-go/m3/trace"
 )
 
-// Evidence is what [Reported] and [Any] return: which tape the calls are looked for on.
+// Evidence is what [Reported], [Any] and [Denied] return: which tape the calls are looked for on.
 type Evidence struct{ kind evidenceKind }
 
 func (o Evidence) callOption(s *callSpec) {
@@ -22,6 +22,10 @@ func (o Evidence) callsOption(s *callsSpec) {
 // Reported looks for calls as the agent told them, whether they passed on the wire or not.
 func Reported() Evidence { return Evidence{reportedEvidence} }
 
+// Denied looks for calls of an agent that m3's tool restriction refused: they never reached the server, and no other option finds them, except as the
+// agent told them.
+func Denied() Evidence { return Evidence{deniedEvidence} }
+
 // Any looks for calls on either tape: what passed on the wire as it did there, and besides what an agent only told.
 func Any() Evidence { return Evidence{anyEvidence} }
 
@@ -31,9 +35,10 @@ const (
 	wireEvidence evidenceKind = iota
 	reportedEvidence
 	anyEvidence
+	deniedEvidence
 )
 
-func (k evidenceKind) String() string { return [...]string{"wire", "reported", "any"}[k] }
+func (k evidenceKind) String() string { return [...]string{"wire", "reported", "any", "denied"}[k] }
 
 // call is a tool call as one tape has it.
 type call struct {
@@ -56,21 +61,44 @@ const (
 	present           // it is there
 	missing           // it was there, and was not captured
 	onlyTold          // the agent told it, and it did not pass on the wire
+	refused           // the agent made it, and m3 did not let it pass
+	twice             // the agent told it, and it may be a call on the wire that is there too
 )
 
 // of returns the call as the tape has it.
 func (k evidenceKind) of(view *trace.View, entry *trace.ToolCallEntry) (call, presence) {
 	c := call{entry: entry, lost: entry.Status == trace.StatusUnavailable}
-	switch k {
-	case reportedEvidence:
+	denied := entry.Policy.Value == trace.PolicyDenied
+	switch {
+	case k == reportedEvidence:
 		return c.asReported()
-	case anyEvidence:
-		c.server, c.tool, c.arguments, c.result = entry.Server, entry.Tool, entry.Arguments, entry.Result
-		c.status, c.latency, c.nullResult = entry.ToolStatus, entry.ServerLatency, isNullResult(view, entry)
-		return c, present
-	default:
+	case k == deniedEvidence && !denied:
+		return c, absent
+	case denied && k != deniedEvidence && (k != anyEvidence || !entry.Reported.OK()):
+		c.tool, c.server = entry.Tool, entry.Server
+		return c, refused
+	case k == wireEvidence:
 		return c.onWire(view)
 	}
+	c.server, c.tool, c.arguments, c.result = entry.Server, c.toldTool(entry.Tool), entry.Arguments, entry.Result
+	c.status, c.latency, c.nullResult = entry.ToolStatus, entry.ServerLatency, isNullResult(view, entry)
+	if c.only() && entry.Correlation != trace.ReportedOnly {
+		return c, twice
+	}
+	return c, present
+}
+
+// only says that the entry is of a call that the agent told, and of no call on the wire.
+func (c *call) only() bool {
+	return c.entry.Correlation == trace.ReportedOnly || c.entry.Reported.OK() && !c.entry.Policy.OK() && c.entry.Correlation != trace.Correlated
+}
+
+// toldTool is the tool of a call that an agent told: by its own name when nothing says which tool that is.
+func (c *call) toldTool(tool trace.Observation[string]) trace.Observation[string] {
+	if name := c.entry.Reported.Value.Name; tool.State == trace.NotEmitted && name != "" && !c.entry.Wire.OK() {
+		return trace.Observe(name)
+	}
+	return tool
 }
 
 func (c call) onWire(view *trace.View) (call, presence) {
@@ -78,13 +106,14 @@ func (c call) onWire(view *trace.View) (call, presence) {
 	switch w.State {
 	case trace.Observed, trace.Redacted, trace.Truncated: // its parts say what of them is there
 	case trace.Unavailable:
-		if c.entry.Correlation == trace.ReportedOnly {
+		c.tool, c.server = c.toldTool(c.entry.Tool), c.entry.Server
+		if c.only() {
 			return c, onlyTold
 		}
-		c.tool, c.server = c.entry.Tool, c.entry.Server
 		return c, missing
 	default:
-		if c.entry.Correlation == trace.ReportedOnly {
+		if c.only() {
+			c.tool, c.server = c.toldTool(c.entry.Tool), c.entry.Server
 			return c, onlyTold
 		}
 		return c, absent
@@ -106,12 +135,18 @@ func (c call) asReported() (call, presence) {
 	switch r.State {
 	case trace.Observed, trace.Redacted, trace.Truncated:
 	case trace.Unavailable:
+		if c.entry.Wire.OK() || c.entry.Policy.OK() { // what may be its report is an entry too
+			return c, absent
+		}
 		c.tool, c.server = c.entry.Tool, c.entry.Server
 		return c, missing
 	default:
 		return c, absent
 	}
 	v := r.Value
+	if v.Tool.State == trace.NotEmitted && v.Name != "" {
+		v.Tool = trace.Observe(v.Name)
+	}
 	c.server, c.tool, c.arguments, c.result, c.status = v.Server, v.Tool, v.Arguments, v.Result, v.Status
 	c.latency = trace.Absent[time.Duration](trace.Unsupported, trace.ReasonTransportNotApplicable)
 	return c, present

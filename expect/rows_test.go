@@ -51,6 +51,7 @@ type world struct {
 	goneAll   trace.View // one call, its request lost
 	hidden    trace.View // payloads that say what they do not show
 	bare      trace.View // nothing happened
+	agent     trace.View // an agent on two tapes
 	quote     *m3.ToolCallResult
 	sorry     *m3.ToolCallResult
 	prompt    *m3.PromptResult
@@ -88,6 +89,7 @@ func newWorld(t *testing.T) *world {
 			add(trace.KindArtifactRecorded, `{"media_type":"text/plain"}`).
 			add(trace.KindWorkspaceChanged, `{"change":{"state":"truncated","reason":"evidence_truncated"}}`).view(t, ""),
 		bare:  newStory().view(t, ""),
+		agent: agent().view(t, ""),
 		quote: &m3.ToolCallResult{Content: []m3.Content{{Type: "text", Text: "7.00 EUR"}, {Type: "image", Raw: trace.JSON(`{"type":"image","data":"AA==","mimeType":"image/png"}`)}, {Type: "text", Text: "in 2 days"}}, StructuredContent: trace.JSON(`{"price":7.0,"tags":["a","b"],"code":"EUR-1"}`)},
 		sorry: &m3.ToolCallResult{Content: []m3.Content{{Type: "text", Text: "too light"}}, IsError: true},
 		prompt: &m3.PromptResult{Messages: []m3.PromptMessage{{Role: "user", Content: m3.Content{Type: "text", Text: "Hello"}}},
@@ -384,6 +386,12 @@ func (w *world) callRows() map[string]row {
 			holds:   []try{{w.shop, call("search", expect.Any())}, {w.shop, call("quote", expect.Any(), expect.Times(2))}},
 			fails:   []try{{w.shop, call("pay", expect.Any())}},
 			unknown: lost(expect.ResultText("x")),
+		},
+		"Denied": {
+			holds: []try{{w.agent, call("cancel_order", expect.Denied(), expect.Times(2))}, {w.agent, call("cancel_order", expect.Denied(), expect.WithArguments(m3.Args{"id": 1}), expect.Times(1), expect.Failed())},
+				{w.agent, func(e E) bool { return e.ToolCalls([]string{"cancel_order", "cancel_order"}, expect.Denied()) }}},
+			fails:   []try{{w.agent, call("quote", expect.Denied())}, {w.agent, call("cancel_order")}, {w.shop, call("quote", expect.Denied())}},
+			unknown: map[string]try{"unavailable": {w.lossy, call("quote", expect.Denied())}},
 		},
 	}
 }

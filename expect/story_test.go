@@ -208,6 +208,34 @@ func shop() *story {
 		add(trace.KindWorkspaceChanged, `{"change":{"state":"observed","value":{"added":["a.txt","b.txt"],"deleted":[]}}}`)
 }
 
+// tell adds what an agent says of a call and its end.
+func (s *story) tell(id, tool, args, status, text string) *story {
+	return s.add(trace.KindToolCallRequested, fmt.Sprintf(`{"call_id":%q,%s,"arguments":{"state":"observed","value":%s}}`, id, tool, args)).
+		add(trace.KindToolResultReceived, fmt.Sprintf(`{"call_id":%q,"status":%q,"result":{"state":"observed","value":{"content":[{"type":"text","text":%q}]}}}`, id, status, text))
+}
+
+func (s *story) deny(id, tool, args string) *story {
+	s.frame(trace.KindMCPPolicyDenied, trace.ClientToServer, id, "tools/call", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, id, tool, args))
+	return s
+}
+
+// agent is the execution of an agent: an honest call, a call told with another result, a hidden one, one that was never made, two equal ones, a
+// refused one that it told by its own name, one that it did not tell, and a tool of its own.
+func agent() *story {
+	const quote, pay, cancel = `"server":{"state":"observed","value":"shipping"},"tool":{"state":"observed","value":"quote"}`, `"name":"shipping_pay"`, `"name":"shipping_cancel_order"`
+	return newStory().in("t1").
+		tell("a", quote, `{"kg":1}`, "success", "7.00 EUR\n\nin 2 days").call("1", "quote", `{"kg":1}`, okResult).
+		tell("b", quote, `{"kg":2}`, "success", "1.00 EUR").call("2", "quote", `{"kg":2}`, okResult).
+		in("t2").
+		call("3", "quote", `{"kg":3}`, okResult).
+		tell("c", quote, `{"kg":4}`, "success", "9.00 EUR").
+		call("4", "pay", `{}`, okResult).call("5", "pay", `{}`, okResult).
+		tell("d", pay, `{}`, "success", "paid").tell("e", pay, `{}`, "success", "paid").
+		tell("f", cancel, `{"id":1}`, "tool_error", "Unknown tool").deny("6", "cancel_order", `{"id":1}`).
+		deny("7", "cancel_order", `{"id":2}`).
+		tell("g", `"name":"bash"`, `{"command":"ls"}`, "success", "a.txt")
+}
+
 const lossy = `[{"code":"capture_incomplete","message":"10 bytes were lost"}]`
 
 func checkFailure(t *testing.T, f *fakeT, got bool, want []string) {

@@ -14,10 +14,14 @@ import (
 
 // Subject is what can be asked about besides the types that expect knows: whatever has the view of an execution, as a closed [*m3.Client] has, or
 // the result of an agent. While the execution is open View returns an error that wraps [trace.ErrNotFinalized], and every matcher fails with it. A
-// Subject that is a [trace.TurnSelector] too stands for that turn of the execution. One with a method Text() string has that text.
+// Subject that is a [trace.TurnSelector] too stands for that turn of the execution. One with a method Text() string has that text. What is always
+// finished, as the result of an agent is, may have a View without the error.
 type Subject interface {
 	View() (trace.View, error)
 }
+
+// finished is the other form of a [Subject].
+type finished interface{ View() trace.View }
 
 // subject is what can be asked about: a view, an answer, an error, or why there is none of them.
 type subject struct {
@@ -68,7 +72,9 @@ func resolve(t T, v any) subject {
 	case *trace.View:
 		s.setView(*v)
 	case Subject:
-		s.setSubject(v)
+		s.setSubject(v, v.View)
+	case finished:
+		s.setSubject(v, func() (trace.View, error) { return v.View(), nil })
 	case error:
 		s.kind, s.err, s.execution = "error", &v, executionOf(t)
 	default:
@@ -80,6 +86,9 @@ func resolve(t T, v any) subject {
 			return s
 		}
 		s.execution = executionOf(t)
+		if turn, ok := v.(trace.TurnSelector); ok { // what the agent said in it
+			s.turn = turn.SelectTurn()
+		}
 	}
 	return s
 }
@@ -88,7 +97,7 @@ func (s *subject) setView(v trace.View) {
 	s.kind, s.view, s.execution = "view", &v, v.ExecutionID()
 }
 
-func (s *subject) setSubject(v Subject) {
+func (s *subject) setSubject(v any, viewOf func() (trace.View, error)) {
 	s.kind = "execution"
 	if named, ok := v.(interface{ ExecutionID() trace.ExecutionID }); ok {
 		s.execution = named.ExecutionID()
@@ -97,7 +106,7 @@ func (s *subject) setSubject(v Subject) {
 		text := spoken.Text()
 		s.answer = &answer{what: "text", text: &text}
 	}
-	view, err := v.View()
+	view, err := viewOf()
 	switch {
 	case errors.Is(err, trace.ErrNotFinalized):
 		s.open = true
@@ -251,6 +260,9 @@ func redactorOf(t T, v any) func(string) string {
 
 // onView returns the subject's view for a matcher that needs one.
 func (s *subject) onView(matcher string) (*trace.View, outcome) {
+	if s.view == nil && s.turn != "" {
+		return nil, misused("%s asks about an execution, and a turn has no view of its own: give it the result or its view, with expect.InTurn(turn)", matcher)
+	}
 	if s.view == nil {
 		return nil, misused("%s asks about an execution: give it the view (m3test.Finish) or the closed client", matcher)
 	}

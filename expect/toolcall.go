@@ -42,7 +42,7 @@ func on(name string, value any, misuse string, c condition) CallCondition {
 }
 
 // ToolCall expects a call of the tool that all options hold for: at least one, or as many as [Times], [MinTimes] and [MaxTimes] say. Other
-// calls do not matter. A call is what passed on the wire between client and server, unless [Reported] or [Any] says otherwise; m3's own are left
+// calls do not matter. A call is what passed on the wire between client and server, unless [Reported], [Any] or [Denied] says otherwise; m3's own are left
 // out. A name that more than one server has is ambiguous without [OnServer], and fails.
 func (e *Expectation) ToolCall(name string, opts ...CallOption) bool {
 	e.t.Helper()

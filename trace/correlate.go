@@ -310,7 +310,7 @@ func (s *side) argumentKey() string {
 	if s.strange || !s.full() {
 		return ""
 	}
-	return s.place + "\x00" + s.names[0].server + "\x00" + s.names[0].tool + "\x00" + s.tag + "\x00" + string(s.args[:])
+	return nameKey(s.place, s.names[0]) + "\x00" + s.tag + "\x00" + string(s.args[:])
 }
 
 // match joins what alone has a key on both tapes, and calls many for what has not. An empty key is none.
@@ -361,48 +361,57 @@ func (c *correlator) twins(wires, reports []*side) {
 
 // unsure marks the calls that may be on both tapes for all that is known.
 func (c *correlator) unsure() {
-	blind := map[string][]*side{} // what passed on the wire unreadably, by place
-	byName, byArgs := map[string][]*side{}, map[string][]*side{}
-	for _, w := range c.wires {
-		if w.done || w.strange {
-			continue
-		}
-		if len(w.names) == 0 {
-			blind[w.place] = append(blind[w.place], w)
-			continue
-		}
-		k := w.place + "\x00" + w.names[0].server + "\x00" + w.names[0].tool
-		byName[k] = append(byName[k], w)
-		k += "\x00" + string(w.args[:])
-		byArgs[k] = append(byArgs[k], w)
-	}
-	mark := func(r *side, in map[string][]*side, k string) {
-		for _, w := range in[k] {
-			if w.open() {
-				c.flag(w, flagUnsure)
-			}
-			c.flag(r, flagUnsure)
-		}
-		if len(in[k]) > 1 {
-			in[k] = in[k][:1] // the others are marked
-		}
-	}
+	blind, byName, byArgs := c.openWires()
 	for _, r := range c.reports {
 		if !r.open() {
 			continue
 		}
-		mark(r, blind, r.place)
+		c.mark(r, blind, r.place)
 		if r.full() {
 			continue
 		}
 		for _, name := range r.names {
-			k := r.place + "\x00" + name.server + "\x00" + name.tool
-			if r.hasArgs {
-				mark(r, byArgs, k+"\x00"+string(r.args[:]))
+			if k := nameKey(r.place, name); r.hasArgs {
+				c.mark(r, byArgs, k+"\x00"+string(r.args[:]))
 			} else {
-				mark(r, byName, k)
+				c.mark(r, byName, k)
 			}
 		}
+	}
+}
+
+func nameKey(place string, name toolName) string {
+	return place + "\x00" + name.server + "\x00" + name.tool
+}
+
+// openWires sorts what passed on the wire and was not joined: unreadable calls by place, the others by tool and by arguments besides.
+func (c *correlator) openWires() (blind, byName, byArgs map[string][]*side) {
+	blind, byName, byArgs = map[string][]*side{}, map[string][]*side{}, map[string][]*side{}
+	for _, w := range c.wires {
+		switch {
+		case w.done || w.strange:
+		case len(w.names) == 0:
+			blind[w.place] = append(blind[w.place], w)
+		default:
+			k := nameKey(w.place, w.names[0])
+			byName[k] = append(byName[k], w)
+			k += "\x00" + string(w.args[:])
+			byArgs[k] = append(byArgs[k], w)
+		}
+	}
+	return blind, byName, byArgs
+}
+
+// mark says of a report, and of every call that it may be, that nobody can tell.
+func (c *correlator) mark(r *side, in map[string][]*side, k string) {
+	for _, w := range in[k] {
+		if w.open() {
+			c.flag(w, flagUnsure)
+		}
+		c.flag(r, flagUnsure)
+	}
+	if len(in[k]) > 1 {
+		in[k] = in[k][:1] // the others are marked
 	}
 }
 
@@ -421,67 +430,4 @@ func (p *projector) hide() {
 		f.byKind[r.kind] = append(f.byKind[r.kind], n)
 	}
 	p.ix.visible = f
-}
-
-// catalogue is every tool that was seen on the wire: called, refused or listed.
-type catalogue struct {
-	tools []toolName
-	has   map[toolName]bool
-	found map[toldNames][]toolName
-}
-
-func (c *catalogue) add(t toolName) {
-	if c.has == nil {
-		c.has, c.found = map[toolName]bool{}, map[toldNames][]toolName{}
-	}
-	if !c.has[t] {
-		c.has[t] = true
-		c.tools = append(c.tools, t)
-	}
-}
-
-// find returns the tools that an agent may mean.
-func (c *catalogue) find(t toldNames) (out []toolName) {
-	if out, ok := c.found[t]; ok {
-		return out
-	}
-	for _, tool := range c.tools {
-		if t.server != "" && t.server != tool.server || t.tool != "" && t.tool != tool.tool || t.name != "" && !names(t.name, tool) {
-			continue
-		}
-		out = append(out, tool)
-	}
-	if c.found != nil {
-		c.found[t] = out
-	}
-	return out
-}
-
-// names reports whether an agent's name of a tool can mean that tool: it is the tool's name, or server and tool with a separator between, also
-// behind a word of its own (calc_add, calc.add, mcp__calc__add). What agents do not allow in a name they replace.
-func names(name string, t toolName) bool {
-	name, server, tool := flatName(name), flatName(t.server), flatName(t.tool)
-	if name == tool {
-		return true
-	}
-	for _, sep := range [...]string{"_", "__"} {
-		if prefix, ok := strings.CutSuffix(name, server+sep+tool); ok {
-			word, ok := strings.CutSuffix(prefix, sep)
-			if prefix == "" || ok && word != "" && !strings.Contains(word, "_") {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// flatName replaces everything but ASCII letters and digits.
-func flatName(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9':
-			return r
-		}
-		return '_'
-	}, s)
 }

@@ -39,13 +39,18 @@
 // payload of the wrong type, a negative count, an id that is none, or an observation that contradicts itself is
 // [Unavailable] for [ReasonMalformedSource].
 //
+// An agent's call is on two tapes, the wire's and its own. They are joined when the execution has ended, by ids or by what alone is equal, never by the order
+// of arrival; see [Correlation] and [ToolCallEntry]. docs/traces.md has the rules.
+//
 // # Building traces
 //
 // An [Arena] is a [Log] in memory for tests and importers. A frame of a message has its Kind, RPCID and Method beside its bytes; a
 // message event without a frame is a part of a batch, with the message as its Payload. Every other event's Payload holds the
 // fields of its entry under their JSON names, and besides them:
 //
-//   - tool.call_requested and tool.result_received: call_id, which joins them
+//   - execution.created, harness.selection and harness.runtime_resolved: join_key, the member of a request's _meta that has the agent's call_id
+//   - tool.call_requested and tool.result_received: call_id, which joins them, and name, what the agent itself calls the tool
+//   - usage: scope, which is step, turn or session
 //   - permission, sampling, elicitation, filesystem and terminal events: interaction_id, or the event's RPCID, which joins a
 //     request with its response
 //   - lifecycle events of an agent: runtime, an object of observations that becomes [Runtime] Fields

@@ -80,6 +80,10 @@ func (p *projector) toServer() bool {
 
 // request adds a call, or another attempt of one that paused for input, and its frame.
 func (p *projector) request(i int32) {
+	if p.ix.kind != "direct" && p.ev.hasFrame && len(p.ev.method) == 0 && len(p.ev.rpcID) == 0 {
+		p.raw(i, -1) // a batch of an agent: its parts follow
+		return
+	}
 	var op OperationKind
 	if p.toServer() && string(p.ev.source) != "acp" {
 		op = operations[string(p.ev.method)]

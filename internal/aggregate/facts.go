@@ -44,7 +44,7 @@ func (f *Facts) Finish(t *trace.Trace, end trace.Finished, at int64) {
 	sum := v.Summary()
 	f.Calls, f.Succeeded, f.Failed, f.ProtocolErrors = sum.ToolCallCount, sum.SuccessfulToolCalls, sum.FailedToolCalls, sum.ProtocolErrorCount
 	for _, c := range v.ToolCalls().All() {
-		if c.Own {
+		if c.Own || !c.Wire.OK() { // what an agent only told, or was refused, is no call
 			continue
 		}
 		if c.ServerLatency.State == trace.Observed {

@@ -235,18 +235,80 @@ func testEqual(t *testing.T, s *Subject) {
 	reference := memory.New(nil)
 	defer reference.Close()
 	tape := NewTape("r", "e")
-	recs := tape.Whole(Payloads()...)
+	recs := append(tape.Whole(Payloads()...), agentRecords()...)
 	appendAll(t, reference, recs...)
 	appendAll(t, s.Store, recs...)
-	want := must[*trace.Trace](t)(reference.Trace(ctx, "e"))
 	s.reading(t, func(t *testing.T, r store.Reader) {
-		got := must[*trace.Trace](t)(r.Trace(ctx, "e"))
-		diff(t, "the trace's events", got.Events(), want.Events())
-		diff(t, "the view's JSON", viewJSON(t, got), viewJSON(t, want))
-		a := must[store.ExecutionInfo](t)(reference.Execution(ctx, "e"))
-		b := must[store.ExecutionInfo](t)(r.Execution(ctx, "e"))
-		diff(t, "Execution", b, a)
+		for _, id := range []trace.ExecutionID{"e", "agent"} {
+			want := must[*trace.Trace](t)(reference.Trace(ctx, id))
+			got := must[*trace.Trace](t)(r.Trace(ctx, id))
+			diff(t, "the trace's events", got.Events(), want.Events())
+			diff(t, "the view's JSON", viewJSON(t, got), viewJSON(t, want))
+			a := must[store.ExecutionInfo](t)(reference.Execution(ctx, id))
+			b := must[store.ExecutionInfo](t)(r.Execution(ctx, id))
+			diff(t, "Execution", b, a)
+		}
+		checkAgent(t, must[*trace.Trace](t)(r.Trace(ctx, "agent")))
 	})
+}
+
+// agentRecords is the execution of an agent that lies: what it told is joined anew by each reader.
+func agentRecords() []store.Record {
+	tape := NewTape("r", "agent")
+	open := tape.Open()
+	open.Kind = "agent"
+	recs := append([]store.Record{open}, tape.add(trace.Event{Kind: trace.KindExecutionCreated, Payload: trace.JSON(`{"kind":"agent","harness":"codex","join_key":"callId"}`)})...)
+	event := func(kind trace.Kind, id, method, payload, body string) {
+		ev := trace.Event{Kind: kind, Phase: trace.PhaseTurn, SessionID: "s", TurnID: "t", Source: trace.Source{Origin: trace.OriginReported, Source: "codex"}}
+		if payload != "" {
+			ev.Payload = trace.JSON(payload)
+		}
+		if body != "" {
+			ev.Server, ev.ConnectionID, ev.RPCID, ev.Method, ev.Source = "calc", "c", trace.RPCID(id), method, trace.Source{Origin: trace.OriginWire, Source: "mcp"}
+			ev.Frame = frame(trace.ClientToServer, []byte(body+"\n"))
+			if kind == trace.KindMCPResponse {
+				ev.Frame.Direction = trace.ServerToClient
+			}
+		}
+		recs = append(recs, tape.add(ev)...)
+	}
+	call := func(kind trace.Kind, id, args, key string) {
+		event(kind, id, "tools/call", "", fmt.Sprintf(`{"id":%s,"method":"tools/call","params":{"name":"add","arguments":%s,"_meta":{"callId":%q}}}`, id, args, key))
+	}
+	tell := func(key, args string) {
+		event(trace.KindToolCallRequested, "", "", fmt.Sprintf(`{"call_id":%q,"name":"calc.add","arguments":{"state":"observed","value":%s}}`, key, args), "")
+	}
+	tell("a", `{"x":1}`)
+	call(trace.KindMCPRequest, "1", `{"x":true}`, "a")
+	event(trace.KindMCPResponse, "1", "", "", `{"id":1,"result":{"content":[{"type":"text","text":"5"}]}}`)
+	event(trace.KindToolResultReceived, "", "", `{"call_id":"a","status":"tool_error","result":{"state":"observed","value":{"content":[{"type":"text","text":"6"}]}}}`, "")
+	call(trace.KindMCPRequest, "2", `{"x":2}`, "hidden")
+	tell("never", `{"x":3}`)
+	call(trace.KindMCPPolicyDenied, "3", `{"x":4}`, "refused")
+	tell("refused", `{"x":4}`)
+	call(trace.KindMCPRequest, "4", `{"x":5}`, "twice")
+	call(trace.KindMCPRequest, "5", `{"x":5}`, "twice")
+	tell("twice", `{"x":5}`)
+	event(trace.KindAgentFrame, "9", "turn/start", "", `{"id":9,"method":"turn/start"}`)
+	event(trace.KindUsage, "", "", `{"input_tokens":{"state":"observed","value":7},"scope":"session"}`, "")
+	return append(recs, tape.End(trace.OutcomeCompleted, "")...)
+}
+
+func checkAgent(t *testing.T, tr *trace.Trace) {
+	t.Helper()
+	v := must[trace.View](t)(tr.View())
+	var got []string
+	for _, c := range v.ToolCalls().All() {
+		line := string(c.Correlation) + " " + c.Policy.Value
+		for _, x := range c.Conflicts {
+			line += " " + x.Field
+		}
+		got = append(got, strings.TrimSpace(line))
+	}
+	diff(t, "the tool calls", got, []string{"correlated  arguments result status", "wire_only", "reported_only", "correlated policy_denied", "ambiguous", "ambiguous", "ambiguous"})
+	if s := v.Summary(); s.Usage.Value.InputTokens != trace.Observe(int64(7)) || s.ToolCallCount != 4 || s.PolicyDeniedCalls != 1 || s.ReportedOnlyCalls != 1 {
+		t.Errorf("summary %+v", s)
+	}
 }
 
 func viewJSON(t *testing.T, tr *trace.Trace) string {
