@@ -36,6 +36,7 @@ var rooms = [][]string{
 	{"internal/wire"},
 	{"internal/rpc"},
 	{"internal/mcp"},
+	{"internal/isolation"},
 	{"internal/relay"},
 	{"store"},
 	{"internal/runner"},

@@ -50,6 +50,12 @@
 // A context bounds the call that it is given to. For [Kit.Direct] that is the opening, not the client's life: t.Context() is already
 // cancelled when clean-ups run. A client ends with Close, or with its kit.
 //
+// # Agents
+//
+// [Kit.Agents] expands selections of drivers and models into agents. [Agent.Run] gives one a message, [Agent.Submit] does so without waiting, and
+// [Agent.Session] opens a conversation of several turns. The agent reaches its servers through a relay of m3's, so that the trace has both what it says and
+// what passed. A [Result] whose Failure is nil ended as the agent's own answer; else it says whose fault it was. See docs/agents.md.
+//
 // # Where executions are kept
 //
 // In memory until the kit closes, unless [Config].Store says otherwise: store/sqlite keeps them in a file, store/spool beside one.

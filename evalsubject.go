@@ -43,7 +43,7 @@ func (k *Kit) subject(ctx context.Context, operation string, v any, o *EvaluateO
 		return nil, validationf("%s: the subject %v", operation, err)
 	}
 	if s.kind = kind; kind == "execution" {
-		raw = k.executionJSON(ctx, v.(traced).ExecutionID())
+		raw = k.executionJSON(ctx, executionOf(v))
 	}
 	if s.json, err = k.canonical(raw); err != nil {
 		return nil, validationf("%s: the subject is not JSON: %v", operation, err)
@@ -109,7 +109,7 @@ func (k *Kit) addExecution(ctx context.Context, operation string, s *evalSubject
 	case o.Trace != nil:
 		return nil
 	default:
-		if _, evidence := v.(traced); evidence {
+		if executionOf(v) != "" {
 			return nil
 		}
 		return validationf("%s: execution %q is not in the kit's store: pass the id of an execution of this kit or its store, or the trace itself", operation, s.execution)
@@ -143,9 +143,20 @@ func (k *Kit) executionJSON(ctx context.Context, id trace.ExecutionID) []byte {
 	return b
 }
 
-// traced is whatever comes from one execution: a client, a trace, a view.
+// traced is whatever comes from one execution: a client, a session, a trace, a view.
 type traced interface {
 	ExecutionID() trace.ExecutionID
+}
+
+// executionOf is the execution that a subject comes from; empty when it does not say.
+func executionOf(v any) trace.ExecutionID {
+	switch v := v.(type) {
+	case *Result:
+		return v.ExecutionID
+	case traced:
+		return v.ExecutionID()
+	}
+	return ""
 }
 
 // subjectJSON is a subject as JSON, and what sort of thing it is.
@@ -154,7 +165,7 @@ func subjectJSON(v any) ([]byte, string, error) {
 		return nil, "", fmt.Errorf("is a nil %T", v)
 	}
 	switch v := v.(type) {
-	case *Client, *trace.Trace:
+	case *Client, *trace.Trace, *Result, *Session, *Handle:
 		return nil, "execution", nil
 	case trace.View:
 		b, err := viewSubject(v)

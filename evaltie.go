@@ -21,10 +21,8 @@ func (s *evalSubject) tie(operation string, v any, o *EvaluateOptions) error {
 	if o.Trace != nil {
 		execution.name("EvaluateOptions.Trace", string(o.Trace.ExecutionID()))
 	}
-	switch v := v.(type) {
-	case traced:
-		execution.name("the subject", string(v.ExecutionID()))
-	case *ToolCallResult:
+	execution.name("the subject", string(executionOf(v)))
+	if v, ok := v.(*ToolCallResult); ok {
 		execution.name("the subject", string(v.Execution))
 	}
 	if v, ok := v.(trace.TurnSelector); ok {

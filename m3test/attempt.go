@@ -158,8 +158,12 @@ func (a *attempt) newKit(o *KitOptions) (*m3.Kit, error) {
 	if err != nil {
 		return nil, fmt.Errorf("KitOptions.Suite: %w", err)
 	}
+	if err := a.p.settings.timeout.err; err != nil {
+		return nil, err
+	}
 	cfg := m3.Config{Store: o.Store, RunID: o.RunID, Suite: a.p.redact(suite), Protocol: o.Protocol, SensitiveKeys: o.SensitiveKeys, StderrLine: a.stderrLine, OnFindings: a.strict,
-		Case: a.record.Name, Gate: &a.p.gate, JudgeMaxRequests: o.JudgeMaxRequests}
+		Case: a.record.Name, Gate: &a.p.gate, JudgeMaxRequests: o.JudgeMaxRequests,
+		ExecutionTimeout: a.p.settings.timeout.d, OnUnmet: a.unmet}
 	if suite == "" {
 		cfg.Suite = a.record.Suite
 	}

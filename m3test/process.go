@@ -115,12 +115,12 @@ func (p *process) defaults() (*runner.Defaults, error) {
 		return nil, err
 	}
 	if rec == nil {
-		return &runner.Defaults{Gate: &p.gate}, nil
+		return &runner.Defaults{ExecutionTimeout: p.settings.timeout.d, Gate: &p.gate}, nil
 	}
 	p.mu.Lock()
 	suite := p.suite
 	p.mu.Unlock()
-	return &runner.Defaults{Store: rec, RunID: p.runID(), Suite: p.redact(orElse(suite, p.settings.packageSuite())), OnSecret: p.secret, Gate: &p.gate}, nil
+	return &runner.Defaults{ExecutionTimeout: p.settings.timeout.d, Store: rec, RunID: p.runID(), Suite: p.redact(orElse(suite, p.settings.packageSuite())), OnSecret: p.secret, Gate: &p.gate}, nil
 }
 
 // secret is told of the variable of a secret that a kit of no test uses. The output of the next best test tells m3 test.

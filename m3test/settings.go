@@ -22,7 +22,7 @@ const (
 // std is the process that the tests run in.
 var std = newProcess(settings{})
 
-// init is one of the two places in m3 with an effect at start: it defines -m3.db, which must exist before testing parses the
+// init is one of the two places in m3 with an effect at start: it defines -m3.db and -m3.execution-timeout, which must exist before testing parses the
 // command line, and takes m3's variables out of the environment before anything can inherit them. In a program that is no test
 // binary it does nothing.
 func init() {
@@ -33,6 +33,7 @@ func init() {
 	runner.Provide(std.defaults)
 	flag.StringVar(&std.settings.database, "m3.db", std.settings.database,
 		"record executions for the m3 database at `path` (relative to the module's root)")
+	flag.Var(&std.settings.timeout, "m3.execution-timeout", "deadline of agents' actions and turns that name none, in `seconds` or as a duration (default 180s)")
 }
 
 // settings is what the process was started with.
@@ -42,10 +43,11 @@ type settings struct {
 	joined   bool   // that was m3 test, which knows when its run ends
 	suite    string // the only suite whose tests run; empty: all
 	judge    judging.Settings
-	dir      string // the working directory, before any test changed it
-	root     string // the directory of the module's go.mod; empty outside a module
-	pkg      string // the package's import path
-	module   string // the module's path
+	timeout  timeoutFlag // of agents' actions
+	dir      string      // the working directory, before any test changed it
+	root     string      // the directory of the module's go.mod; empty outside a module
+	pkg      string      // the package's import path
+	module   string      // the module's path
 }
 
 func takeSettings() settings {
@@ -57,6 +59,7 @@ func takeSettings() settings {
 	s := settings{database: take(envDatabase), runID: take(envRunID), suite: take(envSuite)}
 	s.joined = s.runID != ""
 	s.judge = judging.Take()
+	s.timeout = newTimeoutFlag(take(runner.EnvTimeout))
 	s.dir, _ = os.Getwd() // without it paths stay as they are
 	s.root = moduleRoot(s.dir)
 	s.pkg, s.module = identity()

@@ -31,9 +31,9 @@ const (
 	KindMCPCancelRequested    Kind = "mcp.cancellation_requested"
 	KindMCPCancelCompleted    Kind = "mcp.cancellation_completed"
 	KindMCPMalformed          Kind = "mcp.malformed"     // bytes in the message channel that are no JSON-RPC message: noise, broken JSON
-	KindHTTPExchange          Kind = "mcp.http_exchange" // an HTTP answer, or its end, that carried no frame
 	KindMCPPolicyDenied       Kind = "mcp.policy_denied" // an agent's message that m3's tool restriction did not let through; it never reached the server
 	KindMCPFiltered           Kind = "mcp.filtered"      // an answer to tools/list as the agent got it, after the event of the answer as the server sent it
+	KindHTTPExchange          Kind = "mcp.http_exchange" // an HTTP answer, or its end, that carried no frame
 	KindMCPCallFailed         Kind = "mcp.call_failed"   // why a call of ours ended without an answer: timeout, cancellation, transport
 	KindFinding               Kind = "finding"
 	KindAgentMessage          Kind = "agent.message"

@@ -21,6 +21,7 @@ type testFlags struct {
 	junit     string
 	json      bool
 	judgeMax  countFlag
+	timeout   seconds
 }
 
 func (c *cli) testCommand() *cobra.Command {
@@ -52,6 +53,7 @@ missing; 2 that m3 could not do its part; 130 Ctrl-C, 143 SIGTERM.`,
 	cmd.Flags().StringVar(&f.junit, "junit", "", "file to write the run to as JUnit XML")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print the results as JSON lines instead of text")
 	cmd.Flags().Var(&f.judgeMax, "judge-max-requests", "the most requests that judges may make in the whole run, retries included")
+	cmd.Flags().Var(&f.timeout, "execution-timeout", "deadline of agents' actions and turns that name none: seconds, or 90s (default 180s)")
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if !strings.HasPrefix(err.Error(), "unknown ") {
 			return &hintError{err: err, hint: cmd.CommandPath() + " --help lists the flags"}
@@ -76,6 +78,9 @@ func (c *cli) test(ctx context.Context, f *testFlags, before, after []string) er
 		return err
 	}
 	if env, err = f.judgeMax.into(env); err != nil {
+		return err
+	}
+	if env, err = f.timeout.withTimeout(env); err != nil {
 		return err
 	}
 	proj, err := findProject(c.path(orElse(args.Chdir, ".")))

@@ -174,3 +174,21 @@ func TestFreshExecutable(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// TestSession: a process may have a session of its own, whose id is the process's, and then no terminal.
+func TestSession(t *testing.T) {
+	t.Parallel()
+	for _, own := range []bool{true, false} {
+		p, err := proc.Start(t.Context(), &proc.Spec{Path: "cat", Env: os.Environ(), Session: own})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sid, _, errno := syscall.RawSyscall(syscall.SYS_GETSID, uintptr(p.PID()), 0, 0)
+		if errno != 0 || (int(sid) == p.PID()) != own {
+			t.Errorf("session %t: its id is %d, the process %d, %v", own, sid, p.PID(), errno)
+		}
+		if e := p.End(nil); e.Step != proc.StepEOF || len(e.Survivors) != 0 {
+			t.Errorf("session %t: ended %+v", own, e)
+		}
+	}
+}

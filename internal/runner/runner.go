@@ -4,6 +4,7 @@ package runner
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/m3-go/m3/eval"
 	"github.com/m3-go/m3/store"
@@ -16,6 +17,8 @@ type Defaults struct {
 	Suite string
 	// OnSecret is told of each variable that a secret was resolved from, as m3.Config.OnSecret.
 	OnSecret func(variable string)
+	// ExecutionTimeout is the deadline of agents' actions that name none, as m3.Config.ExecutionTimeout; 0: the default.
+	ExecutionTimeout time.Duration
 	// Gate is told of what is required, as m3.Config.Gate.
 	Gate *eval.Gate
 }
