@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/m3-go/m3/eval"
@@ -34,7 +33,6 @@ type execution struct {
 	tape    *evidence.Tape
 	feed    *feed
 	life    lifecycle
-	stage   atomic.Pointer[string] // of the start
 
 	ctx    context.Context // the life; its cause is a *stopError
 	cancel context.CancelCauseFunc
