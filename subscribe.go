@@ -33,9 +33,16 @@ func (c *Client) subscription(ctx context.Context, verb, method, uri string, opt
 		return err
 	}
 	c.session.OpenStream(ctx) // where an HTTP server tells of updates
-	_, err := c.call(ctx, verb+uri, opts.op(method, map[string]string{"uri": uri}), opts.timeout())
+	res, err := c.call(ctx, verb+uri, opts.op(method, map[string]string{"uri": uri}), opts.timeout())
+	if err == nil && method == "resources/subscribe" && c.session.OpenStreamAgain(ctx) {
+		c.tape.Find(trace.Finding{Code: "stream-after-subscribe", Severity: trace.SeverityWarning, Sequence: res.Received, Offset: -1, Clause: clauseHTTP,
+			Message: "the server refused the GET stream with 405, and opens it after resources/subscribe: a client that takes the 405 at its word never hears of updates"})
+	}
 	return err
 }
+
+// clauseHTTP is where the optional GET stream is described.
+const clauseHTTP = "basic/transports#streamable-http"
 
 // ListenOptions say which changes a subscription is about. Nil asks for nothing, which a server may well answer with an end at once.
 type ListenOptions struct {

@@ -9,3 +9,11 @@ func (s *Session) OpenStream(ctx context.Context) {
 		t.OpenStreamNow(ctx)
 	}
 }
+
+// OpenStreamAgain asks an HTTP server of a legacy era once more for the stream that it refused, and reports whether it is open now.
+func (s *Session) OpenStreamAgain(ctx context.Context) bool {
+	t, ok := s.link.transport.(interface {
+		OpenStreamAgain(context.Context) bool
+	})
+	return ok && !s.Modern() && t.OpenStreamAgain(ctx)
+}

@@ -104,6 +104,11 @@ func (x *exchange) head(resp *http.Response) {
 	if x.message != nil && x.message.Method == "initialize" && x.status/100 == 2 && x.t.legacy == nil {
 		x.t.setSession(resp.Header.Get(headerSession))
 	}
+	if x.method == http.MethodGet && x.message == nil && x.t.legacy == nil {
+		x.t.mu.Lock()
+		x.t.streamed = x.status
+		x.t.mu.Unlock()
+	}
 	switch {
 	case x.status == http.StatusSwitchingProtocols:
 		x.err = errors.New("the server answered 101 Switching Protocols, which nobody asked for")

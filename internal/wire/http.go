@@ -76,6 +76,7 @@ type HTTP struct {
 	protocol  string
 	moved     *url.URL // where a 308 sent us
 	streaming bool
+	streamed  int // the status with which the GET for the stream was answered last
 	closing   bool
 	exchanges map[*exchange]struct{}
 

@@ -32,3 +32,20 @@ func (t *HTTP) OpenStreamNow(ctx context.Context) {
 	case <-bound.Done():
 	}
 }
+
+// OpenStreamAgain asks once more for the stream that the server refused with 405, and reports whether it is open now. Without such a refusal it does nothing.
+func (t *HTTP) OpenStreamAgain(ctx context.Context) bool {
+	t.mu.Lock()
+	again := t.streamed == http.StatusMethodNotAllowed
+	if again {
+		t.streaming, t.streamed = false, 0
+	}
+	t.mu.Unlock()
+	if !again {
+		return false
+	}
+	t.OpenStreamNow(ctx)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.streamed == http.StatusOK
+}
