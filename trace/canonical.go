@@ -44,7 +44,8 @@ func appendCanonicalObject(dst []byte, v value) []byte {
 	}
 	var members []member
 	for w := v.walk(); w.next(); {
-		members = append(members, member{w.name(), w.val})
+		// Through runes, so that what is no UTF-8 becomes U+FFFD, as in texts.
+		members = append(members, member{string([]rune(w.name())), w.val})
 	}
 	slices.SortStableFunc(members, func(a, b member) int { return strings.Compare(a.name, b.name) })
 	dst = append(dst, '{')
