@@ -1,0 +1,3 @@
+package acp
+
+// placeholder
