@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/m3-go/m3"
+	"github.com/m3-go/m3/elicit"
 	"github.com/m3-go/m3/trace"
 )
 
@@ -267,37 +268,41 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// A result that is not final is named, and kept.
+// A result that is not final is named, and kept. One that asks for input in an operation that has none, or in an old version, cannot be answered.
 func TestResultsThatAreNotFinal(t *testing.T) {
 	t.Parallel()
-	const paused = `{"resultType":"input_required","inputRequests":{"who":{"method":"elicitation/create","params":{"message":"Who?"}}},"requestState":"s"}`
+	const paused = `{"resultType":"input_required","inputRequests":{"who":{"method":"elicitation/create","params":{"message":"Who?","requestedSchema":{"type":"object"}}}},"requestState":"s"}`
 	const odd = `{"resultType":"deferred","content":[]}`
-	p := &peer{handle: func(p *peer, m *message) bool {
-		switch m.Method {
-		case "tools/call", "prompts/get", "resources/read":
-			p.result(m, "%s", map[bool]string{true: paused, false: odd}[strings.Contains(string(m.Params), "paused")])
-		case "tools/list":
-			p.result(m, "%s", odd)
-		default:
-			return false
-		}
-		return true
-	}}
-	client := connect(t, newKit(t, m3.Config{}), p.server(), &m3.DirectOptions{Protocol: newest})
-	for name, op := range map[string]func(what string) error{
-		"call": func(what string) error { _, err := client.CallTool(t.Context(), what, nil, nil); return err },
-		"get":  func(what string) error { _, err := client.GetPrompt(t.Context(), what, nil, nil); return err },
-		"read": func(what string) error { _, err := client.ReadResource(t.Context(), what, nil); return err },
-	} {
-		if e := wantError[*m3.UnsupportedError](t, op("paused"), "unsupported", "input_required"); string(e.Raw) != paused || e.Details["feature"] != "input_required" {
-			t.Errorf("%s: %s, %v", name, e.Raw, e.Details)
-		}
-		if e := wantError[*m3.UnsupportedError](t, op("odd"), "unsupported", `"deferred"`); string(e.Raw) != odd || e.Details["feature"] != "resultType" {
-			t.Errorf("%s: %s, %v", name, e.Raw, e.Details)
-		}
+	p := func() *peer {
+		return &peer{handle: func(p *peer, m *message) bool {
+			switch m.Method {
+			case "tools/call", "prompts/get", "resources/read", "tools/list":
+				p.result(m, "%s", map[bool]string{true: paused, false: odd}[strings.Contains(string(m.Params), "paused") || m.Method == "tools/list"])
+			default:
+				return false
+			}
+			return true
+		}}
 	}
-	_, err := client.ListTools(t.Context(), nil)
-	wantError[*m3.UnsupportedError](t, err, "unsupported", "deferred")
+	for _, protocol := range []string{newest, legacy5} {
+		client := connect(t, newKit(t, m3.Config{}), p().server(), &m3.DirectOptions{Protocol: protocol})
+		for name, op := range map[string]func(what string) error{
+			"call": func(what string) error { _, err := client.CallTool(t.Context(), what, nil, nil); return err },
+			"get":  func(what string) error { _, err := client.GetPrompt(t.Context(), what, nil, nil); return err },
+			"read": func(what string) error { _, err := client.ReadResource(t.Context(), what, nil); return err },
+		} {
+			if e := wantError[*m3.UnsupportedError](t, op("odd"), "unsupported", `"deferred"`); string(e.Raw) != odd || e.Details["feature"] != "resultType" {
+				t.Errorf("%s: %s, %v", name, e.Raw, e.Details)
+			}
+			if err := op("paused"); protocol == newest {
+				wantError[*elicit.ExpectationError](t, err, "elicitation_expectation_failed", "no plan")
+			} else if e := wantError[*m3.UnsupportedError](t, err, "unsupported", "input_required"); string(e.Raw) != paused || e.Details["feature"] != "input_required" {
+				t.Errorf("%s: %s, %v", name, e.Raw, e.Details)
+			}
+		}
+		_, err := client.ListTools(t.Context(), nil)
+		wantError[*m3.UnsupportedError](t, err, "unsupported", "input_required")
+	}
 }
 
 // What a server says of itself in an error passes the redactor, as everything does.

@@ -19,12 +19,12 @@ func (o *CallOptions) claimed(result trace.JSON) bool {
 }
 
 // claimedResult is a result of an extension's: all of it is in Raw, and what looks like a tool's content is read too.
-func claimedResult(raw trace.JSON, sequence int64) *ToolCallResult {
+func claimedResult(raw trace.JSON, sequence int64, id trace.ExecutionID) *ToolCallResult {
 	r, err := decodeToolResult("", raw)
 	if err != nil {
 		r = &ToolCallResult{Raw: raw}
 	}
-	r.ResultType, r.Sequence = mcp.ResultType(raw), sequence
+	r.ResultType, r.Sequence, r.Execution = mcp.ResultType(raw), sequence, id
 	return r
 }
 

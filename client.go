@@ -39,6 +39,8 @@ type Client struct {
 	callbacks callbacks // Log and Notification
 	mirror    mirror    // for the headers of 2026-07-28
 	linter    linter    // for the findings about what is listed
+	asks      asks      // for elicitation before 2026-07-28
+	script    *script   // of DirectOptions.SamplingScript; nil without one
 
 	endOnce sync.Once
 	endErr  error
@@ -144,7 +146,7 @@ func (c *Client) end(cause *stopCause) error {
 		outcome, reason := c.outcome(cause)
 		err := conn.Close()
 		c.callbacks.settle()
-		c.endErr = errors.Join(err, c.finish(outcome, reason), c.callbacks.err(), c.strict())
+		c.endErr = errors.Join(err, c.finish(outcome, reason), c.callbacks.err(), c.script.check(), c.strict())
 		c.mu.Lock()
 		c.closed = true
 		c.mu.Unlock()
@@ -224,9 +226,10 @@ func (c *Client) find(s trace.Severity, code, message, clause string) {
 func (c *Client) mcpConfig(d *dialer) *mcp.Config {
 	o := &c.opts
 	return &mcp.Config{Protocol: o.Protocol, Legacy: o.Protocol == "" && (d.sse || c.kit.isLegacy(d.key())), ClientName: "m3", ClientVersion: Version,
-		Capabilities: mcp.Capabilities{Sampling: o.Sampling != nil, Roots: o.offersRoots(), RootsListChanged: o.ListRoots != nil, Extensions: c.extensions},
-		LogLevel:     string(o.LogLevel),
-		Tape:         c.tape, Server: c.server, Dial: d.dial, DialSSE: d.older(), Request: c.serveRequest, Notification: c.notified, StartTimeout: o.StartTimeout}
+		Capabilities: mcp.Capabilities{Sampling: o.Sampling != nil, Roots: o.offersRoots(), RootsListChanged: o.ListRoots != nil, Extensions: c.extensions,
+			ElicitForm: o.Elicitation&ElicitForm != 0, ElicitURL: o.Elicitation&ElicitURL != 0},
+		LogLevel: string(o.LogLevel),
+		Tape:     c.tape, Server: c.server, Dial: d.dial, DialSSE: d.older(), Request: c.serveRequest, Elicit: c.elicited, Notification: c.notified, StartTimeout: o.StartTimeout}
 }
 
 // serveRequest answers the server's requests while calls of ours are pending.

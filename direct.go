@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/m3-go/m3/eval"
 	"github.com/m3-go/m3/internal/evidence"
 	"github.com/m3-go/m3/internal/mcp"
 	"github.com/m3-go/m3/store"
@@ -30,6 +32,14 @@ type DirectOptions struct {
 	Case string
 	// Sampling answers the server's sampling/createMessage requests. Nil: the capability is not declared.
 	Sampling func(ctx context.Context, r *SamplingRequest) (*SamplingResult, error)
+	// SamplingScript answers them with fixed results instead, in the order in which they come. One that is not used up when the client closes, or that
+	// the server asks for more than, is an error of Close that matches [ErrSamplingScript]; on 2026-07-28 it also fails the call. Nil: none; empty: the
+	// capability is declared, and no request expected.
+	SamplingScript []SamplingResult
+	// Elicitation is what the client declares of elicitation when it connects; on 2026-07-28, with every request. Before 2026-07-28 it is needed for
+	// every call with a plan (CallOptions.Elicitation); from then on such a call declares by itself the modes of its plan, so leave it zero unless one
+	// test runs on several versions. Zero: nothing is declared beside that.
+	Elicitation ElicitModes
 	// Roots are offered to the server. Nil: the capability is not declared; empty: declared, with none.
 	Roots []Root
 	// ListRoots answers the server's roots/list instead of Roots, and declares that the list may change: see [Client.SendRootsListChanged].
@@ -49,6 +59,9 @@ type DirectOptions struct {
 	// Strict makes findings of a severity and above failures, also one that comes after the last assertion, while the client closes: in m3test
 	// they fail the test, elsewhere [Client.Close] returns a *[FindingsError]. Zero: findings are only listed.
 	Strict Strictness
+	// Evaluations declares which evaluators belong to the execution, and which of them are required of it (see package eval). It is stored with the execution
+	// and runs nothing.
+	Evaluations []eval.Registration
 	// Metadata is stored with the execution: finite scalars only.
 	Metadata map[string]any
 }
@@ -86,6 +99,10 @@ func (k *Kit) connect(ctx context.Context, operation string, server Server, opts
 	c := &Client{kit: k, server: server.ServerName(), opts: o, abort: cancel, opened: make(chan struct{}),
 		extensions: extensions,
 		catalogue:  catalogue{listing: make(chan struct{}, 1)}}
+	if o.SamplingScript != nil {
+		c.script = &script{answers: slices.Clone(o.SamplingScript)}
+		c.opts.Sampling = c.script.answer
+	}
 	if err := k.register(c); err != nil {
 		return nil, err
 	}
@@ -129,11 +146,36 @@ func (k *Kit) resolve(opts *DirectOptions) (DirectOptions, error) {
 	if err := o.Strict.check(); err != nil {
 		return o, err
 	}
+	if err := o.Elicitation.check(); err != nil {
+		return o, err
+	}
+	if o.Sampling != nil && o.SamplingScript != nil {
+		return o, validationf("Direct: Sampling and SamplingScript are both set: use one")
+	}
 	o.Protocol = orElse(o.Protocol, k.cfg.Protocol)
-	if err := checkProtocol(o.Protocol); err != nil {
+	err := checkProtocol(o.Protocol)
+	if err != nil {
+		return o, err
+	}
+	if o.Evaluations, err = checkRegistrations(o.Evaluations); err != nil {
 		return o, err
 	}
 	return o, checkMetadata(o.Metadata)
+}
+
+// checkRegistrations returns a copy, for what is declared does not change any more.
+func checkRegistrations(list []eval.Registration) ([]eval.Registration, error) {
+	seen := map[string]bool{}
+	for _, r := range list {
+		if err := checkEvaluator("Direct: Evaluations", r.Name); err != nil {
+			return nil, err
+		}
+		if seen[r.Name] {
+			return nil, validationf("Direct: Evaluations: %q is declared twice", r.Name)
+		}
+		seen[r.Name] = true
+	}
+	return slices.Clone(list), nil
 }
 
 func checkProtocol(version string) error {
@@ -166,38 +208,41 @@ func checkMetadata(m map[string]any) error {
 
 // directSpec is the stored specification of a direct execution: the resolved options, secrets as references.
 type directSpec struct {
-	Kind            string            `json:"kind"`
-	Server          string            `json:"server"`
-	Transport       string            `json:"transport"`
-	Command         string            `json:"command,omitempty"`
-	Build           string            `json:"build,omitempty"`
-	Args            []string          `json:"args,omitempty"`
-	Dir             string            `json:"dir,omitempty"`
-	Env             map[string]string `json:"env,omitempty"`
-	Inherit         []string          `json:"inherit,omitempty"`
-	URL             string            `json:"url,omitempty"`
-	Headers         map[string]string `json:"headers,omitempty"`
-	Secrets         map[string]string `json:"secrets,omitempty"` // name → the reference
-	Trust           string            `json:"trust,omitempty"`
-	Protocol        string            `json:"protocol,omitempty"`
-	ValidateSchemas bool              `json:"validate_schemas"`
-	TimeoutSeconds  float64           `json:"timeout_seconds"`
-	StartSeconds    float64           `json:"start_timeout_seconds"`
-	Case            string            `json:"case_id,omitempty"`
-	Sampling        bool              `json:"sampling"`
-	Roots           []Root            `json:"roots,omitempty"`
-	ListRoots       bool              `json:"list_roots,omitempty"`
-	Extensions      map[string]any    `json:"extensions,omitempty"`
-	LogLevel        LogLevel          `json:"log_level,omitempty"`
-	Strict          Strictness        `json:"strict,omitempty"`
-	Metadata        map[string]any    `json:"metadata,omitempty"`
+	Kind            string              `json:"kind"`
+	Server          string              `json:"server"`
+	Transport       string              `json:"transport"`
+	Command         string              `json:"command,omitempty"`
+	Build           string              `json:"build,omitempty"`
+	Args            []string            `json:"args,omitempty"`
+	Dir             string              `json:"dir,omitempty"`
+	Env             map[string]string   `json:"env,omitempty"`
+	Inherit         []string            `json:"inherit,omitempty"`
+	URL             string              `json:"url,omitempty"`
+	Headers         map[string]string   `json:"headers,omitempty"`
+	Secrets         map[string]string   `json:"secrets,omitempty"` // name → the reference
+	Trust           string              `json:"trust,omitempty"`
+	Protocol        string              `json:"protocol,omitempty"`
+	ValidateSchemas bool                `json:"validate_schemas"`
+	TimeoutSeconds  float64             `json:"timeout_seconds"`
+	StartSeconds    float64             `json:"start_timeout_seconds"`
+	Case            string              `json:"case_id,omitempty"`
+	Sampling        bool                `json:"sampling"`
+	SamplingScript  int                 `json:"sampling_script,omitempty"` // answers
+	Elicitation     string              `json:"elicitation,omitempty"`     // modes
+	Roots           []Root              `json:"roots,omitempty"`
+	ListRoots       bool                `json:"list_roots,omitempty"`
+	Extensions      map[string]any      `json:"extensions,omitempty"`
+	LogLevel        LogLevel            `json:"log_level,omitempty"`
+	Strict          Strictness          `json:"strict,omitempty"`
+	Evaluations     []eval.Registration `json:"evaluations,omitempty"`
+	Metadata        map[string]any      `json:"metadata,omitempty"`
 }
 
 func (c *Client) spec(server Server) (trace.JSON, error) {
 	o := &c.opts
 	s := &directSpec{Kind: "direct", Server: c.server, Protocol: o.Protocol, ValidateSchemas: o.ValidateSchemas, TimeoutSeconds: o.Timeout.Seconds(),
-		StartSeconds: o.StartTimeout.Seconds(), Case: o.Case, Sampling: o.Sampling != nil, Roots: o.Roots, ListRoots: o.ListRoots != nil,
-		Extensions: o.Extensions, LogLevel: o.LogLevel, Strict: o.Strict, Metadata: o.Metadata}
+		StartSeconds: o.StartTimeout.Seconds(), Case: o.Case, Sampling: o.Sampling != nil, SamplingScript: len(o.SamplingScript), Elicitation: o.Elicitation.String(), Roots: o.Roots, ListRoots: o.ListRoots != nil,
+		Extensions: o.Extensions, LogLevel: o.LogLevel, Strict: o.Strict, Evaluations: o.Evaluations, Metadata: o.Metadata}
 	server.describe(s)
 	s.Args = c.kit.redactor.Args(s.Args)
 	refs := s.Secrets
@@ -235,7 +280,8 @@ func (c *Client) open(ctx context.Context, server Server) error {
 	if c.opts.Protocol == "" && session.Info().Legacy {
 		c.kit.rememberLegacy(d.key())
 	}
-	if c.opts.Notification != nil || c.opts.Log != nil {
+	c.asks.serving = c.opts.Elicitation != 0 && !session.Modern()
+	if c.opts.Notification != nil || c.opts.Log != nil || c.asks.serving {
 		session.OpenStream(ctx) // where an HTTP server of the legacy eras sends what no request is about
 	}
 	return c.startLogging(ctx)
@@ -277,13 +323,17 @@ func (c *Client) begin(ctx context.Context, spec trace.JSON) error {
 	if err := k.begin(ctx); err != nil {
 		return fmt.Errorf("m3: record the run: %w", err)
 	}
-	now := time.Now().UTC()
+	now := k.now()
 	rec := &store.Execution{ID: c.id, RunID: k.cfg.RunID, Suite: k.cfg.Suite, Case: c.opts.Case, TestID: k.cfg.TestID, Kind: "direct", Created: now,
 		Servers: []string{c.server}, Spec: spec}
 	if err := k.store.Append(ctx, rec); err != nil {
 		return fmt.Errorf("m3: record the execution: %w", err)
 	}
-	c.tape = evidence.NewTape(c.id, &sink{store: k.store, event: store.Event{ExecutionID: c.id}, blob: store.Blob{ExecutionID: c.id}}, k.redactor, nil)
+	if k.cfg.Gate != nil {
+		k.cfg.Gate.Expect(&eval.Expectation{Execution: c.id, TestID: rec.TestID, Suite: rec.Suite, Case: rec.Case, Declared: rec.Declared()})
+	}
+	c.tape = evidence.NewTape(c.id, &sink{store: k.store, event: store.Event{ExecutionID: c.id}, blob: store.Blob{ExecutionID: c.id}}, k.redactor,
+		&evidence.TapeConfig{Start: now, Now: k.now})
 	if k.cfg.OnExecution != nil {
 		k.cfg.OnExecution(c.id)
 	}

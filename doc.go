@@ -34,6 +34,11 @@
 // http.Handler, [PipeServer] a function on a stream; package gosdk makes one from a server of the official SDK. Secrets are
 // references ([EnvSecret]), resolved at connect and never stored.
 //
+// # Servers that ask
+//
+// A server may ask for input during a call. CallOptions.Elicitation is a plan (package elicit) that says what it will ask and answers; without one
+// such a call fails with an *elicit.ExpectationError. Sampling and roots are answered by what [DirectOptions] has for them.
+//
 // # Errors
 //
 // A tool that reports failure is a [ToolCallResult] with IsError. Everything else that goes wrong is an error of one of these types:

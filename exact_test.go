@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"reflect"
 	"testing"
+
+	"github.com/m3-go/m3/internal/wiretest"
 )
 
 // FuzzUnmarshal: it never panics, errs exactly when encoding/json does on what has no other case, and gives the same then.
@@ -15,6 +17,7 @@ func FuzzUnmarshal(f *testing.F) {
 		Type string `json:"type"`
 		Text string `json:"text"`
 	}
+	wiretest.Seed(f, func(sent []byte) { f.Add(sent) })
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var got, want block
 		err := unmarshal(b, &got)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/m3-go/m3/eval"
 	"github.com/m3-go/m3/internal/evidence"
 	"github.com/m3-go/m3/internal/runner"
 	"github.com/m3-go/m3/store"
@@ -32,8 +33,14 @@ type Config struct {
 	Suite string
 	// Protocol is the default for every Direct of the kit: an exact version, or empty for the newest that both sides speak.
 	Protocol string
+	// JudgeMaxRequests is the most requests that judges may make, retries included; 0 is none at all. Nil: no limit of the kit's own. A kit whose
+	// executions are recorded in the run of its test process counts together with all other kits of that run that have such a limit, in all its processes; another counts for itself.
+	// What m3 test --judge-max-requests allows holds in any case.
+	JudgeMaxRequests *int
 	// TestID ties executions to a recorded test. m3test sets it.
 	TestID string
+	// Case is the case of evaluations that have neither an execution nor a case of their own. m3test sets it: the test's name.
+	Case string
 	// SensitiveKeys adds names of keys, headers and variables whose values are secrets to those known (spec/behaviour.md 7.8b).
 	SensitiveKeys []string
 	// StderrLine, if set, is given every line that a server writes to stderr, redacted. It must not block.
@@ -43,6 +50,8 @@ type Config struct {
 	OnSecret func(variable string)
 	// OnExecution, if set, is told of every execution as it begins.
 	OnExecution func(id trace.ExecutionID)
+	// Gate, if set, is told of what executions declare and of every evaluation. m3test sets it.
+	Gate *eval.Gate
 	// OnFindings, if set, is told of what DirectOptions.Strict makes a failure, once a client, as the client closes. m3test sets it.
 	OnFindings func(err *FindingsError)
 }
@@ -61,8 +70,12 @@ type Kit struct {
 	stopped *stopCause
 	clients map[*Client]struct{}
 	eras    map[string]bool // definition → speaks only the initialize era
+	evals   evaluations
+	judges  judges
 	begun   sync.Once
 	beginE  error
+	started time.Time // when the run was recorded
+	now     func() time.Time
 
 	closeOnce sync.Once
 }
@@ -82,6 +95,9 @@ func New(cfg Config) (*Kit, error) {
 	if err := checkProtocol(cfg.Protocol); err != nil {
 		return nil, err
 	}
+	if n := cfg.JudgeMaxRequests; n != nil && *n < 0 {
+		return nil, validationf("Config.JudgeMaxRequests is %d: write the number of requests, 0 for none, or leave it nil for no limit", *n)
+	}
 	explicit := cfg.RunID != ""
 	if cfg.Store == nil {
 		if err := cfg.record(); err != nil {
@@ -91,7 +107,7 @@ func New(cfg Config) (*Kit, error) {
 	if cfg.RunID == "" {
 		cfg.RunID = newID()
 	}
-	k := &Kit{cfg: cfg, store: cfg.Store, explicit: explicit, clients: map[*Client]struct{}{}, eras: map[string]bool{},
+	k := &Kit{cfg: cfg, store: cfg.Store, explicit: explicit, clients: map[*Client]struct{}{}, eras: map[string]bool{}, now: time.Now,
 		redactor: evidence.NewRedactor(&evidence.RedactorConfig{Keys: cfg.SensitiveKeys, Off: redaction == "off"})}
 	if k.store == nil {
 		k.store, k.ownStore = memory.New(nil), true
@@ -106,6 +122,12 @@ func (c *Config) record() error {
 		return &Error{CodeText: "recording_failed", Message: "the kit is to be recorded, and cannot be: " + err.Error(), Err: err}
 	}
 	if d == nil {
+		return nil
+	}
+	if c.Gate == nil {
+		c.Gate = d.Gate
+	}
+	if d.Store == nil {
 		return nil
 	}
 	c.Store = d.Store
@@ -149,7 +171,8 @@ func (k *Kit) begin(ctx context.Context) error {
 		if k.cfg.JoinRun {
 			return
 		}
-		k.beginE = k.store.Append(ctx, &store.Run{ID: k.cfg.RunID, Status: store.RunRunning, Started: time.Now().UTC(), Explicit: k.explicit, Owner: "kit"})
+		k.started = k.now()
+		k.beginE = k.store.Append(ctx, &store.Run{ID: k.cfg.RunID, Status: store.RunRunning, Started: k.started, Explicit: k.explicit, Owner: "kit"})
 	})
 	return k.beginE
 }
@@ -208,7 +231,7 @@ func (k *Kit) close() error {
 	k.mu.Unlock()
 	err := k.closeClients(context.Background(), nil)
 	if k.begunRun() && !k.cfg.JoinRun {
-		now := time.Now().UTC()
+		now := k.started.Add(k.now().Sub(k.started)) // also when the machine's clock was set meanwhile
 		err = errors.Join(err, k.store.Append(context.Background(), &store.Run{ID: k.cfg.RunID, Status: store.RunFinished, Finished: &now, Explicit: k.explicit, Owner: "kit"}))
 	}
 	if k.ownStore {

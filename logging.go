@@ -35,6 +35,9 @@ func (l LogLevel) check(where string) error {
 // asks with each request instead, by DirectOptions.LogLevel or CallOptions.LogLevel; there this is an *UnsupportedError.
 func (c *Client) SetLoggingLevel(ctx context.Context, level LogLevel, opts *CallOptions) error {
 	const operation = "set the logging level"
+	if err := opts.refuse(operation); err != nil {
+		return err
+	}
 	if level == "" {
 		return validationf("%s: the level is empty", operation)
 	}

@@ -92,6 +92,9 @@ func (c *Client) notified(method string, params trace.JSON) {
 		c.catalogue.invalidate()
 		c.mirror.forget()
 	}
+	if method == methodElicitComplete && c.opts.Elicitation&ElicitURL != 0 {
+		c.asks.note(params)
+	}
 	log := c.opts.Log
 	if method != "notifications/message" {
 		log = nil

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/m3-go/m3/elicit"
 	"github.com/m3-go/m3/internal/mcp"
 	"github.com/m3-go/m3/internal/rpc"
 	"github.com/m3-go/m3/trace"
@@ -32,6 +33,26 @@ type CallOptions struct {
 	// AllowClaimed returns a tool's result of a type that only an extension defines (a task, for example) as it is: ToolCallResult.ResultType names
 	// it and Raw holds it. Default false: it is an *UnsupportedError. Tools only.
 	AllowClaimed bool
+
+	// The rest is for CallTool, GetPrompt and ReadResource, during which a server may ask for input. Sampling and roots are answered by what
+	// DirectOptions has for them.
+
+	// Elicitation is the plan that answers what the server asks for. The call fails with an *[elicit.ExpectationError] when the server asks for anything
+	// else, or not for what the plan requires. A plan that is incomplete is an *[elicit.PlanError], and nothing is sent. Nil: any elicitation fails the call.
+	Elicitation *elicit.Plan
+	// RoundLimit is how many rounds are answered; one more is an *[elicit.RoundLimitError]. Rounds without elicitation count too. 0: 10. Negative
+	// is a *ValidationError.
+	RoundLimit int
+	// AllowInputRequired returns the server's first demand for input as the result's InputRequired, and answers nothing (2026-07-28). It cannot be
+	// combined with a plan.
+	AllowInputRequired bool
+	// RequestState and the responses continue such a call by hand (2026-07-28; before, an *UnsupportedError). They go out as they are: unknown keys,
+	// another state and wrong answers too. Nil leaves the member out; a pointer to an empty state, and an empty map, are sent. They cannot be combined
+	// with a plan.
+	RequestState   *string
+	InputResponses map[string]elicit.Response
+	// RawInputResponses are responses to other requests than elicitation, or wrong ones, by key: anything that encodes to JSON.
+	RawInputResponses map[string]any
 }
 
 // ListOptions configure one page of a list. Nil asks for the first.
@@ -44,6 +65,9 @@ type ListOptions struct {
 
 // Ping asks for a sign of life. Protocol 2026-07-28 has none: there it is an *UnsupportedError.
 func (c *Client) Ping(ctx context.Context, opts *CallOptions) error {
+	if err := opts.refuse("ping"); err != nil {
+		return err
+	}
 	_, err := c.call(ctx, "ping", opts.op("ping", nil), opts.timeout())
 	return err
 }
@@ -56,18 +80,30 @@ func (c *Client) CallTool(ctx context.Context, name string, args any, opts *Call
 	if err != nil {
 		return nil, err
 	}
+	a, err := c.ask(operation, trace.OperationTool, name, opts)
+	if err != nil {
+		return nil, err
+	}
 	var began *contract
 	if c.opts.ValidateSchemas {
 		if began, err = c.validateArguments(ctx, name, arguments); err != nil {
 			return nil, err
 		}
 	}
-	res, err := c.callTool(ctx, operation, name, arguments, opts)
+	target := &mcp.Target{Name: name, Arguments: trace.JSON(arguments)}
+	op := opts.op("tools/call", target)
+	own := op.Header
+	res, err := a.run(ctx, op, target, func(ctx context.Context) (*rpc.Response, error) {
+		return c.callTool(ctx, operation, target, op, own, opts.timeout())
+	})
 	if err != nil {
 		return nil, err
 	}
 	if opts.claimed(res.Result) {
-		return claimedResult(res.Result, res.Sent), nil
+		return claimedResult(res.Result, res.Sent, c.id), a.complete()
+	}
+	if pending, err := a.pending(res.Result); pending != nil || err != nil {
+		return pausedTool(pending, res, c.id), err
 	}
 	if err := complete(operation, res.Result); err != nil {
 		return nil, err
@@ -76,33 +112,39 @@ func (c *Client) CallTool(ctx context.Context, name string, args any, opts *Call
 	if err != nil {
 		return nil, err
 	}
-	result.Sequence = res.Sent
+	result.Sequence, result.Execution = res.Sent, c.id
 	c.lintResult(name, result, res.Received)
+	if err := a.complete(); err != nil {
+		return result, err
+	}
 	if c.opts.ValidateSchemas {
 		return result, c.mismatched(res.Received, c.validateResult(ctx, name, began, result))
 	}
 	return result, nil
 }
 
-// callTool sends the call. A server that refuses its headers may have changed its tools: then it is sent once more, with those it should have.
-func (c *Client) callTool(ctx context.Context, operation, name string, arguments []byte, opts *CallOptions) (*rpc.Response, error) {
+// pausedTool is the result of a call that waits for input; nil when there is none.
+func pausedTool(pending *InputRequiredResult, res *rpc.Response, id trace.ExecutionID) *ToolCallResult {
+	if pending == nil {
+		return nil
+	}
+	return &ToolCallResult{InputRequired: pending, Raw: res.Result, Sequence: res.Sent, Execution: id}
+}
+
+// callTool sends one attempt of a call. A server that refuses its headers may have changed its tools: then it is sent once more, with those it should have.
+func (c *Client) callTool(ctx context.Context, operation string, target *mcp.Target, op *mcp.Op, own http.Header, timeout time.Duration) (*rpc.Response, error) {
 	if err := c.usable(operation); err != nil {
 		return nil, err
 	}
-	if err := c.checkLogLevel(operation, opts); err != nil {
-		return nil, err
-	}
-	op := opts.op("tools/call", &mcp.Target{Name: name, Arguments: trace.JSON(arguments)})
-	own := op.Header
-	made := c.mirror.headers(ctx, c, name, arguments)
+	made := c.mirror.headers(ctx, c, target.Name, target.Arguments)
 	op.Header = withHeader(made, own)
-	res, err := c.call(ctx, operation, op, opts.timeout())
+	res, err := c.call(ctx, operation, op, timeout)
 	if err == nil {
 		return res, nil
 	}
-	if now, changed := c.mirror.mismatch(ctx, c, err, name, arguments, made); changed {
+	if now, changed := c.mirror.mismatch(ctx, c, err, target.Name, target.Arguments, made); changed {
 		op.Header = withHeader(now, own)
-		return c.call(ctx, operation, op, opts.timeout())
+		return c.call(ctx, operation, op, timeout)
 	}
 	return nil, err
 }
@@ -139,19 +181,41 @@ func (c *Client) ReadResource(ctx context.Context, uri string, opts *CallOptions
 		return nil, validationf("ReadResource: the URI is empty")
 	}
 	operation := "read " + uri
-	if err := c.checkLogLevel(operation, opts); err != nil {
-		return nil, err
-	}
-	op := opts.op("resources/read", &mcp.Target{URI: uri})
-	res, err := c.call(ctx, operation, op, opts.timeout())
+	a, err := c.ask(operation, trace.OperationResource, uri, opts)
 	if err != nil {
 		return nil, err
 	}
-	if err := complete(operation, res.Result); err != nil {
+	target := &mcp.Target{URI: uri}
+	result := &ResourceReadResult{}
+	result.Raw, result.InputRequired, err = c.render(ctx, a, "resources/read", target, result)
+	if result.Raw == nil {
 		return nil, err
 	}
-	result := &ResourceReadResult{Raw: res.Result}
-	return result, decodeResult(operation, res.Result, result)
+	return result, err
+}
+
+// render performs an operation that gives a prompt or a resource, and decodes what it gives into v. raw is nil when there is no result.
+func (c *Client) render(ctx context.Context, a *asking, method string, target *mcp.Target, v any) (raw trace.JSON, pending *InputRequiredResult, err error) {
+	op := a.opts.op(method, target)
+	res, err := a.run(ctx, op, target, func(ctx context.Context) (*rpc.Response, error) {
+		return c.call(ctx, a.operation, op, a.opts.timeout())
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	if pending, err := a.pending(res.Result); pending != nil || err != nil {
+		if err != nil {
+			return nil, nil, err
+		}
+		return res.Result, pending, nil
+	}
+	if err := complete(a.operation, res.Result); err != nil {
+		return nil, nil, err
+	}
+	if err := decodeResult(a.operation, res.Result, v); err != nil {
+		return res.Result, nil, err
+	}
+	return res.Result, nil, a.complete()
 }
 
 // GetPrompt renders a prompt.
@@ -161,19 +225,16 @@ func (c *Client) GetPrompt(ctx context.Context, name string, args map[string]str
 	if args != nil {
 		target.Arguments, _ = json.Marshal(args) // text only: cannot fail
 	}
-	if err := c.checkLogLevel(operation, opts); err != nil {
-		return nil, err
-	}
-	op := opts.op("prompts/get", target)
-	res, err := c.call(ctx, operation, op, opts.timeout())
+	a, err := c.ask(operation, trace.OperationPrompt, name, opts)
 	if err != nil {
 		return nil, err
 	}
-	if err := complete(operation, res.Result); err != nil {
+	result := &PromptResult{}
+	result.Raw, result.InputRequired, err = c.render(ctx, a, "prompts/get", target, result)
+	if result.Raw == nil {
 		return nil, err
 	}
-	result := &PromptResult{Raw: res.Result}
-	return result, decodeResult(operation, res.Result, result)
+	return result, err
 }
 
 // ListTools lists one page of tools, as the server sent it.

@@ -21,10 +21,15 @@ type ToolCallResult struct {
 	IsError bool
 	// ResultType is the type of a result that an extension claims (see CallOptions.AllowClaimed); empty for every other.
 	ResultType string
+	// InputRequired is what the server wants first, when CallOptions.AllowInputRequired is set and the server does; the rest is empty then, but for
+	// Raw, Sequence and Execution. Nil for every other result.
+	InputRequired *InputRequiredResult
 	// Raw is the whole result as it stood on the wire.
 	Raw trace.JSON
-	// Sequence is the event of the request in the client's trace.
+	// Sequence is the event of the request in the client's trace; of a call with several attempts, that of the last.
 	Sequence int64
+	// Execution is the client's.
+	Execution trace.ExecutionID
 }
 
 // Text joins the text blocks with newlines.
@@ -45,7 +50,9 @@ func (r *ToolCallResult) Decode(v any) error {
 // ResourceReadResult is the contents of a resource.
 type ResourceReadResult struct {
 	Contents []ResourceContents `json:"contents"`
-	Raw      trace.JSON         `json:"-"`
+	// InputRequired is as in [ToolCallResult].
+	InputRequired *InputRequiredResult `json:"-"`
+	Raw           trace.JSON           `json:"-"`
 }
 
 // ResourceContents is one part of a resource: text or binary.
@@ -82,7 +89,9 @@ func (r *ResourceReadResult) Text() string {
 type PromptResult struct {
 	Description string          `json:"description"`
 	Messages    []PromptMessage `json:"messages"`
-	Raw         trace.JSON      `json:"-"`
+	// InputRequired is as in [ToolCallResult].
+	InputRequired *InputRequiredResult `json:"-"`
+	Raw           trace.JSON           `json:"-"`
 }
 
 // PromptMessage is one message of a prompt.
@@ -209,13 +218,14 @@ type LogMessage struct {
 	Data   trace.JSON `json:"data"`
 }
 
-// complete refuses a result that is not final: until plans can answer it, an input_required result is named and kept.
+// complete refuses a result that is not final. One that asks for input is refused where it cannot be answered: in an operation, or a version, that has no
+// such results.
 func complete(operation string, result trace.JSON) error {
 	switch kind := mcp.ResultType(result); kind {
 	case "complete":
 		return nil
 	case "input_required":
-		return &UnsupportedError{Message: operation + ": the server answered input_required: it wants input before it goes on, and m3 cannot answer it here", Raw: result,
+		return &UnsupportedError{Message: operation + ": the server answered input_required: it wants input before it goes on, which this operation or protocol version does not have", Raw: result,
 			Details: map[string]any{"operation": operation, "feature": "input_required"}}
 	default:
 		return &UnsupportedError{Message: fmt.Sprintf("%s: the server answered with the result type %q, which no protocol version or extension in use defines", operation, kind), Raw: result,
@@ -224,20 +234,15 @@ func complete(operation string, result trace.JSON) error {
 }
 
 func decodeToolResult(operation string, raw trace.JSON) (*ToolCallResult, error) {
-	var wire struct {
-		Content           []json.RawMessage `json:"content"`
-		StructuredContent trace.JSON        `json:"structuredContent"`
-		IsError           bool              `json:"isError"`
-	}
-	if err := unmarshal(raw, &wire); err != nil {
+	wire, err := decodeParts(raw)
+	if err != nil {
 		return nil, malformed(operation, "result", err)
 	}
-	r := &ToolCallResult{StructuredContent: wire.StructuredContent, IsError: wire.IsError, Raw: raw}
-	if len(wire.Content) > 0 {
-		r.Content = make([]Content, len(wire.Content))
+	r := &ToolCallResult{StructuredContent: wire.structured, IsError: wire.isError, Raw: raw}
+	if len(wire.content) > 0 {
+		r.Content = make([]Content, len(wire.content))
 	}
-	for i, b := range wire.Content {
-		var err error
+	for i, b := range wire.content {
 		if r.Content[i], err = decodeBlock(b); err != nil {
 			return nil, malformed(operation, fmt.Sprintf("content block %d", i), err)
 		}
@@ -246,6 +251,11 @@ func decodeToolResult(operation string, raw trace.JSON) (*ToolCallResult, error)
 }
 
 func decodeBlock(b json.RawMessage) (Content, error) {
+	if len(b) >= largeText {
+		if c, ok := scanBlock(b); ok {
+			return c, nil
+		}
+	}
 	var c struct {
 		Type string `json:"type"`
 		Text string `json:"text"`

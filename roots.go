@@ -9,6 +9,18 @@ import (
 	"github.com/m3-go/m3/trace"
 )
 
+// Roots makes DirectOptions.Roots of URIs, without names.
+func Roots(uris ...string) []Root {
+	roots := make([]Root, len(uris))
+	for i, uri := range uris {
+		roots[i].URI = uri
+	}
+	return roots
+}
+
+// samples reports whether the sampling capability is declared.
+func (o *DirectOptions) samples() bool { return o.Sampling != nil }
+
 // offersRoots reports whether the roots capability is declared.
 func (o *DirectOptions) offersRoots() bool { return o.Roots != nil || o.ListRoots != nil }
 

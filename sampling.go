@@ -108,7 +108,7 @@ func samplingError(err error) *rpc.ErrorObject {
 	switch err {
 	case errSamplingParams:
 		return &rpc.ErrorObject{Code: trace.JSON("-32602"), Message: err.Error()}
-	case errSamplingPanic, errSamplingNothing:
+	case errSamplingPanic, errSamplingNothing, errScriptOver:
 		return &rpc.ErrorObject{Code: trace.JSON("-32603"), Message: err.Error()}
 	default:
 		return &rpc.ErrorObject{Code: trace.JSON("-32603"), Message: fmt.Sprintf("the sampling handler failed: %T", err)}

@@ -26,6 +26,9 @@ func (c *Client) subscription(ctx context.Context, verb, method, uri string, opt
 	if uri == "" {
 		return validationf("%sa resource: the URI is empty", verb)
 	}
+	if err := opts.refuse(verb + uri); err != nil {
+		return err
+	}
 	if _, err := c.ready(verb+uri, method, opts.timeout()); err != nil {
 		return err
 	}

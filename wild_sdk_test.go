@@ -36,6 +36,12 @@ func (w *wildCase) playSDK(t *testing.T, p *played, transport string) *session {
 			return &mcp.CreateMessageResult{Model: "m", Role: "assistant", Content: &mcp.TextContent{Text: "sampled"}}, nil
 		}
 	}
+	if w.plan != nil { // the cases have plans of one leaf
+		opts.ElicitationHandler = func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			r := w.plan.Response()
+			return &mcp.ElicitResult{Action: string(r.Action), Content: r.Content}, nil
+		}
+	}
 	client := mcp.NewClient(&mcp.Implementation{Name: "sdk", Version: "1"}, opts)
 	var cs *mcp.ClientSession
 	life, end := context.WithCancel(context.Background()) // an event stream of HTTP+SSE lives as long as the context of Connect
@@ -137,6 +143,10 @@ func doSDK(ctx context.Context, cs *mcp.ClientSession, verb, rest string) error 
 		}
 	case "call":
 		_, err = call()
+	case "progress":
+		params := &mcp.CallToolParams{Name: tool}
+		params.SetProgressToken("token")
+		_, err = cs.CallTool(ctx, params)
 	case "both":
 		_, err = twice(call)
 	case "cancel":

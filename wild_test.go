@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/m3-go/m3"
+	"github.com/m3-go/m3/elicit"
 	"github.com/m3-go/m3/internal/wiretest"
 	"github.com/m3-go/m3/trace"
 )
@@ -34,9 +35,10 @@ const verdictTime = 500 * time.Millisecond
 //	timeout 300ms                             of each operation, default 3s; start 300ms is that of the handshake; extra 3s
 //	                                          is how long a step may take by deadlines of the case (a probe, an idle connection)
 //	sampling, roots, validate                 what the client offers and does
+//	elicits                                   it declares elicitation, of both modes; plan JSON is the plan of each call
 //	alone                                     not beside other cases: its payload is large
 //	maxframe N
-//	list | listall | call TOOL ARGS | both TOOL | cancel TOOL | ping | settle 50ms
+//	list | listall | call TOOL ARGS | progress TOOL | both TOOL | cancel TOOL | ping | settle 50ms
 //
 // Its file must was written from the case, before anything was run:
 //
@@ -58,6 +60,8 @@ type wildCase struct {
 	maxFrame   int64
 	sampling   bool
 	roots      bool
+	elicits    bool
+	plan       *elicit.Plan
 	validate   bool
 	alone      bool
 	extra      time.Duration // that a step may take by the case's own deadlines
@@ -136,11 +140,15 @@ func (w *wildCase) option(line string) (err error) {
 		w.sampling = true
 	case "roots":
 		w.roots = true
+	case "elicits":
+		w.elicits = true
+	case "plan":
+		w.plan, err = elicit.Parse([]byte(rest))
 	case "alone":
 		w.alone = true
 	case "validate":
 		w.validate = true
-	case "list", "listall", "call", "both", "cancel", "ping", "settle":
+	case "list", "listall", "call", "progress", "both", "cancel", "ping", "settle":
 		w.steps = append(w.steps, line)
 	default:
 		err = fmt.Errorf("unknown line %q", line)
@@ -207,7 +215,15 @@ type session struct {
 	sent     []byte                   // by the client
 	took     map[string]time.Duration // the first request of a method to its answer, as the trace tells it
 	headers  []string                 // of its POSTs
+	verdicts []verdict
 	slow     []string
+}
+
+// verdict is when a step ended. The trace tells when what it is about had come.
+type verdict struct {
+	verb      string
+	began, at time.Time
+	deadline  time.Time // the step's own, when that is what ended it
 }
 
 func (s *session) add(verb, text, code string) {
@@ -271,6 +287,9 @@ func (w *wildCase) playOurs(t *testing.T, p *played) *session {
 	if w.roots {
 		opts.Roots = []m3.Root{}
 	}
+	if w.elicits {
+		opts.Elicitation = m3.ElicitForm | m3.ElicitURL
+	}
 	began := time.Now()
 	client, err := kit.Direct(t.Context(), p.server, opts)
 	w.judgeTime(s, p, "connect", began, w.start, err)
@@ -284,7 +303,43 @@ func (w *wildCase) playOurs(t *testing.T, p *played) *session {
 		}
 	}
 	s.read(t, kit, id, w.verdictTime())
+	s.judgeByTrace(t, kit, id, w.verdictTime()+w.extra)
 	return s
+}
+
+// judgeByTrace notes the verdicts that came late as the stored trace tells it, whatever the transport: after the last thing that came from the server, its
+// end included, or where the time was up, after that.
+func (s *session) judgeByTrace(t *testing.T, kit *m3.Kit, id trace.ExecutionID, bound time.Duration) {
+	t.Helper()
+	tr, err := kit.Store().Trace(context.Background(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var came []time.Time
+	for ev, err := range tr.All() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case ev.Frame != nil && ev.Frame.Direction == trace.ServerToClient, ev.Kind == trace.KindProcessStarted, ev.Kind == trace.KindProcessExited,
+			ev.Kind == trace.KindTransportConnected, ev.Kind == trace.KindTransportDisconnected:
+			came = append(came, ev.Time)
+		}
+	}
+	for _, v := range s.verdicts {
+		decided := v.deadline
+		if decided.IsZero() {
+			decided = v.began
+			for _, at := range came {
+				if at.After(decided) && !at.After(v.at) {
+					decided = at
+				}
+			}
+		}
+		if d := v.at.Sub(decided); d > bound {
+			s.slow = append(s.slow, fmt.Sprintf("%s: %v after the trace had what decides it", v.verb, d))
+		}
+	}
 }
 
 func (s *session) addError(verb, text string, err error) {
@@ -305,11 +360,14 @@ func (w *wildCase) judgeTime(s *session, p *played, verb string, began time.Time
 	if last := p.w.LastAct(); last.After(from) {
 		from = last
 	}
+	v := verdict{verb: verb, began: began, at: now}
 	if errors.Is(err, context.DeadlineExceeded) {
 		from = began.Add(bound)
+		v.deadline = from
 	}
+	s.verdicts = append(s.verdicts, v)
 	if _, process := p.server.(m3.StdioServer); process && !errors.Is(err, context.DeadlineExceeded) {
-		return // the acts are in another process; the trace is looked at
+		return // the acts are in another process: see judgeByTrace
 	}
 	if d := now.Sub(from) - w.extra; d > w.verdictTime() {
 		s.slow = append(s.slow, fmt.Sprintf("%s: %v (%v)", verb, d, err))
@@ -340,14 +398,16 @@ func (w *wildCase) doOurs(ctx context.Context, client *m3.Client, verb, rest str
 		tools, err := client.ListAllTools(ctx, nil)
 		return toolNames(tools), err
 	case "call":
-		return callOurs(ctx, client, tool, args)
+		return w.callOurs(ctx, client, tool, args)
+	case "progress":
+		return callWithProgress(ctx, client, tool)
 	case "both":
-		return twice(func() (string, error) { return callOurs(ctx, client, tool, "{}") })
+		return twice(func() (string, error) { return w.callOurs(ctx, client, tool, "{}") })
 	case "cancel":
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer time.AfterFunc(50*time.Millisecond, cancel).Stop()
-		return callOurs(ctx, client, tool, "{}")
+		return w.callOurs(ctx, client, tool, "{}")
 	case "ping":
 		return "", client.Ping(ctx, nil)
 	case "settle":
@@ -366,8 +426,8 @@ func toolNames(tools []m3.ToolInfo) string {
 	return strings.Join(names, ",")
 }
 
-func callOurs(ctx context.Context, client *m3.Client, tool, args string) (string, error) {
-	res, err := client.CallTool(ctx, tool, json.RawMessage(args), nil)
+func (w *wildCase) callOurs(ctx context.Context, client *m3.Client, tool, args string) (string, error) {
+	res, err := client.CallTool(ctx, tool, json.RawMessage(args), &m3.CallOptions{Elicitation: w.plan})
 	if err != nil {
 		return "", err
 	}
@@ -376,6 +436,20 @@ func callOurs(ctx context.Context, client *m3.Client, tool, args string) (string
 		text = "tool error: " + text
 	}
 	return text + " " + string(res.StructuredContent), nil
+}
+
+// callWithProgress asks for progress, and tells the values that came.
+func callWithProgress(ctx context.Context, client *m3.Client, tool string) (string, error) {
+	var mu sync.Mutex
+	var values []string
+	_, err := client.CallTool(ctx, tool, nil, &m3.CallOptions{Progress: func(p m3.Progress) {
+		mu.Lock()
+		defer mu.Unlock()
+		values = append(values, strconv.FormatFloat(p.Progress, 'g', -1, 64))
+	}})
+	mu.Lock()
+	defer mu.Unlock()
+	return strings.Join(values, ","), err
 }
 
 // twice runs fn two times at once.
@@ -554,8 +628,19 @@ func (s *session) holds(p *played, verb, rest string) string {
 	return "there was no such step"
 }
 
-// TestWild plays every case of testdata/wild and its repaired twin. It is not beside other tests: it takes the time of verdicts.
+// wildTime is how long all of it may take.
+const wildTime = 60 * time.Second
+
+// TestWild plays every case of testdata/wild and its repaired twin. It is not beside other tests: it takes the time of verdicts, and of the whole.
 func TestWild(t *testing.T) {
+	began := time.Now()
+	t.Cleanup(func() { // after all of them
+		took := time.Since(began)
+		t.Logf("all of it took %v", took.Round(time.Millisecond))
+		if took > slowness*wildTime {
+			t.Errorf("all of it took %v, more than %v", took, slowness*wildTime)
+		}
+	})
 	for _, w := range loadWild(t) {
 		for _, transport := range w.transports {
 			t.Run(w.id+"/"+transport, func(t *testing.T) {

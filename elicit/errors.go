@@ -12,8 +12,10 @@ type PlanError struct {
 	// Path names the node, from the plan that the error was asked of: sequence[1].one_of[0] form "address". Empty: there is no node.
 	Path    string
 	Message string
-	// Details: path and reason ("empty_key", "unbound", "duplicate_key", …).
+	// Details: path, and reason: what kind of mistake it is.
 	Details map[string]any
+
+	within bool // Path begins with a composite's step
 }
 
 func (e *PlanError) Error() string {
@@ -21,6 +23,36 @@ func (e *PlanError) Error() string {
 		return "elicit: " + e.Message
 	}
 	return fmt.Sprintf("elicit: %s: %s", e.Path, e.Message)
+}
+
+// failure is a PlanError that has no place yet.
+func failure(reason, message string) *PlanError {
+	return &PlanError{Message: message, Details: map[string]any{"reason": reason}}
+}
+
+// at names the place of an error that has none; one that has keeps it.
+func (e *PlanError) at(label string) *PlanError {
+	if e == nil || e.Path != "" {
+		return e
+	}
+	return &PlanError{Path: label, Message: e.Message, Details: map[string]any{"reason": e.Details["reason"], "path": label}}
+}
+
+// under puts a composite's step before the path.
+func (e *PlanError) under(step string) *PlanError {
+	path := step + " " + e.Path
+	if e.within {
+		path = step + "." + e.Path
+	}
+	return &PlanError{Path: path, Message: e.Message, Details: map[string]any{"reason": e.Details["reason"], "path": path}, within: true}
+}
+
+// orNil keeps a nil *PlanError from becoming an error.
+func (e *PlanError) orNil() error {
+	if e == nil {
+		return nil
+	}
+	return e
 }
 
 // Is makes errors.Is(err, m3.ErrValidation) true.

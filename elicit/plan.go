@@ -1,5 +1,10 @@
 package elicit
 
+import (
+	"crypto/sha256"
+	"slices"
+)
+
 // Node is the kind of a plan's node.
 type Node string
 
@@ -15,78 +20,93 @@ const (
 // Plan is an immutable tree of what a server is expected to ask for, and of the answers. Build it with the functions of this package;
 // the zero Plan and a nil one are in error. It may be used by any number of goroutines and calls at once.
 type Plan struct {
-	node Node
+	node     Node
+	leaf     *leaf
+	response *Response
+	children []*Plan
+	maybe    bool // a leaf that may stay unused
+
+	answer string            // the response, in canonical form
+	id     [sha256.Size]byte // equal for complete plans that are equal in canonical form
+	empty  bool              // it can match nothing at all
+	depth  int               // 1 for a leaf
+	size   int               // leaves and composites, one that is used twice counted twice
+	err    *PlanError
 }
 
-// Form expects one form request with this key.
-func Form(key string, opts ...FormOption) *Plan { panic("todo") }
-
-// MaybeForm expects one form request with this key, or none.
-func MaybeForm(key string, opts ...FormOption) *Plan { panic("todo") }
-
-// URL expects one URL request with this key.
-func URL(key string, opts ...URLOption) *Plan { panic("todo") }
-
-// MaybeURL expects one URL request with this key, or none.
-func MaybeURL(key string, opts ...URLOption) *Plan { panic("todo") }
-
-// Sequence expects two or more complete plans, one after the other. A key may come again in another round.
-func Sequence(plans ...*Plan) *Plan { panic("todo") }
-
-// Optional expects a complete plan, or nothing.
-func Optional(plan *Plan) *Plan { panic("todo") }
-
-// OneOf expects exactly one of two or more complete plans. They must differ, and none may be one that can match nothing: write
-// Optional(OneOf(…)) for that.
-func OneOf(plans ...*Plan) *Plan { panic("todo") }
-
-// Round expects one round with exactly the requests of two or more bound leaves, in any order. The leaves are required ones, and their keys differ.
-func Round(plans ...*Plan) *Plan { panic("todo") }
-
-// Accept returns the leaf with the answer accept. A form needs a [Content], which may be empty; a URL refuses one. A [Meta] goes out as the
-// response's _meta.
-func (p *Plan) Accept(parts ...ResponsePart) *Plan { panic("todo") }
-
-// Decline returns the leaf with the answer decline.
-func (p *Plan) Decline(meta ...Meta) *Plan { panic("todo") }
-
-// Cancel returns the leaf with the answer cancel.
-func (p *Plan) Cancel(meta ...Meta) *Plan { panic("todo") }
+// What a plan may be at most. A plan may use another one twice, so a small program could make a tree that no memory holds.
+const (
+	maxPlanDepth = 64
+	maxPlanSize  = 100_000
+)
 
 // Err says what is wrong with how the plan was built: nil, or the first [*PlanError]. A leaf that has no answer yet is not in error.
-func (p *Plan) Err() error { panic("todo") }
+func (p *Plan) Err() error { return p.fault().orNil() }
+
+func (p *Plan) fault() *PlanError {
+	switch {
+	case p == nil:
+		return failure("nil", "the plan is nil").at("plan")
+	case p.node == "" && p.err == nil:
+		return failure("zero", "a plan is made by Form, URL, Sequence and the others").at("plan")
+	}
+	return p.err
+}
+
+// unusable says why the plan cannot be attached to a call or written: what Err says, or that there is no answer.
+func (p *Plan) unusable() *PlanError {
+	if err := p.fault(); err != nil {
+		return err
+	}
+	if p.node == NodeLeaf && p.response == nil {
+		return failure("incomplete", "it has no answer: call Accept, Decline or Cancel").at(p.label())
+	}
+	return nil // a composite's children are complete
+}
+
+// label names the plan's root in paths.
+func (p *Plan) label() string {
+	if p.leaf != nil {
+		return p.leaf.label()
+	}
+	return string(p.node)
+}
 
 // Node is the kind of the plan's root; empty for a nil or a zero plan.
-func (p *Plan) Node() Node { panic("todo") }
+func (p *Plan) Node() Node {
+	if p == nil {
+		return ""
+	}
+	return p.node
+}
 
 // Request is a copy of what a leaf expects; nil unless the plan is a leaf.
-func (p *Plan) Request() Expectation { panic("todo") }
+func (p *Plan) Request() Expectation {
+	if p == nil || p.leaf == nil {
+		return nil
+	}
+	return p.leaf.expectation()
+}
 
 // Response is a copy of a leaf's answer; nil unless the plan is a leaf that has one.
-func (p *Plan) Response() *Response { panic("todo") }
+func (p *Plan) Response() *Response {
+	if p == nil || p.response == nil {
+		return nil
+	}
+	r := p.response.copy()
+	return &r
+}
 
 // Children are the plans that a composite was made of; none for a leaf.
-func (p *Plan) Children() []*Plan { panic("todo") }
+func (p *Plan) Children() []*Plan {
+	if p == nil {
+		return nil
+	}
+	return slices.Clone(p.children)
+}
 
 // OptionalOccurrence reports whether the plan is a leaf that may stay unused: [MaybeForm], [MaybeURL].
-func (p *Plan) OptionalOccurrence() bool { panic("todo") }
+func (p *Plan) OptionalOccurrence() bool { return p != nil && p.maybe }
 
 // IsComplete reports whether the plan can be attached to a call: nothing is wrong with it and every leaf has an answer.
-func (p *Plan) IsComplete() bool { panic("todo") }
-
-// CanonicalIdentity is [Plan.CanonicalJSON].
-func (p *Plan) CanonicalIdentity() (string, error) { panic("todo") }
-
-// CanonicalJSON is the plan as JSON in one form: members sorted, no spaces, each number in one spelling. Two plans that expect and answer the same in
-// the same way have the same. It is a [*PlanError] unless the plan is complete.
-func (p *Plan) CanonicalJSON() (string, error) { panic("todo") }
-
-// MarshalJSON writes the plan; numbers stay as they were given. It is a [*PlanError] unless the plan is complete.
-func (p *Plan) MarshalJSON() ([]byte, error) { panic("todo") }
-
-// UnmarshalJSON reads a complete plan into a zero one. See [Parse] for what it refuses.
-func (p *Plan) UnmarshalJSON(b []byte) error { panic("todo") }
-
-// Parse reads a complete plan from JSON. What is no JSON, an unknown member, a member twice, nesting beyond reason, and everything that
-// the builders refuse is a [*PlanError].
-func Parse(b []byte) (*Plan, error) { panic("todo") }
+func (p *Plan) IsComplete() bool { return p.unusable() == nil }

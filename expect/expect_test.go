@@ -6,100 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"github.com/m3-go/m3"
+	"github.com/m3-go/m3/eval"
 	"github.com/m3-go/m3/expect"
 	"github.com/m3-go/m3/trace"
 )
-
-// fakeT notes what a matcher does to a test.
-type fakeT struct {
-	name    string
-	errors  []string
-	stopped bool
-}
-
-func (f *fakeT) Helper()      {}
-func (f *fakeT) Name() string { return f.name }
-func (f *fakeT) Errorf(format string, args ...any) {
-	f.errors = append(f.errors, fmt.Sprintf(format, args...))
-}
-func (f *fakeT) FailNow() { f.stopped = true }
-
-// story builds the trace of a direct execution, one event a millisecond.
-type story struct {
-	arena *trace.Arena
-	n     int
-}
-
-var began = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-
-func newStory() *story {
-	s := &story{arena: trace.NewArena()}
-	s.event(&trace.Event{Kind: trace.KindExecutionCreated, Phase: trace.PhasePreflight, Payload: trace.JSON(`{"kind":"direct"}`)})
-	return s
-}
-
-func (s *story) event(ev *trace.Event) {
-	ev.Server, ev.ConnectionID = "shipping", "c1"
-	ev.Source = trace.Source{Origin: trace.OriginWire, Source: "mcp"}
-	ev.Offset = time.Duration(s.n) * time.Millisecond
-	ev.Time = began.Add(ev.Offset)
-	s.n++
-	s.arena.Append(ev)
-}
-
-func (s *story) frame(kind trace.Kind, dir trace.Direction, id, method, body string, edit ...func(*trace.Event)) {
-	ev := &trace.Event{Kind: kind, Phase: trace.PhaseMCPCall, RPCID: trace.RPCID(id), Method: method,
-		Frame: &trace.Frame{Direction: dir, Framing: trace.FramingLine, Bytes: []byte(body + "\n")}}
-	for _, f := range edit {
-		f(ev)
-	}
-	s.event(ev)
-}
-
-// call adds a call and its result.
-func (s *story) call(id, tool, args, result string, edit ...func(*trace.Event)) *story {
-	s.frame(trace.KindMCPRequest, trace.ClientToServer, id, "tools/call", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, id, tool, args), edit...)
-	if result != "" {
-		s.frame(trace.KindMCPResponse, trace.ServerToClient, id, "", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result), edit...)
-	}
-	return s
-}
-
-func (s *story) view(t *testing.T, limitations string) trace.View {
-	t.Helper()
-	if limitations == "" {
-		limitations = "[]"
-	}
-	s.event(&trace.Event{Kind: trace.KindExecutionFinished, Phase: trace.PhaseTerminal, Payload: trace.JSON(`{"outcome":"completed","limitations":` + limitations + `}`)})
-	view, err := trace.New("e1", s.arena).View()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return view
-}
-
-// own marks an event as m3's.
-func own(ev *trace.Event) { ev.Own = true }
-
-// hidden marks the byte range of a text in a frame as redacted.
-func hidden(text string) func(*trace.Event) {
-	return func(ev *trace.Event) {
-		if i := strings.Index(string(ev.Frame.Bytes), text); i >= 0 {
-			ev.Redactions = append(ev.Redactions, trace.Redaction{Offset: int64(i), Length: int64(len(text)), OriginalOffset: int64(i), OriginalLength: 12})
-		}
-	}
-}
-
-const okResult = `{"content":[{"type":"text","text":"7.00 EUR"},{"type":"text","text":"in 2 days"}],"structuredContent":{"price":7,"id":9007199254740993}}`
-
-func twoQuotes() *story {
-	return newStory().
-		call("1", "quote", `{"weight_kg":2}`, okResult).
-		call("2", "quote", `{"weight_kg":-1}`, `{"content":[{"type":"text","text":"too light"}],"isError":true}`).
-		call("3", "echo", `{}`, `{"content":[]}`).
-		call("4", "quote", `{"weight_kg":99}`, okResult, own)
-}
 
 func TestToolCall(t *testing.T) {
 	t.Parallel()
@@ -132,36 +46,21 @@ func TestToolCall(t *testing.T) {
 		"none":            {tool: "add", opts: []expect.CallOption{expect.Times(0)}},
 
 		"absent":           {tool: "add", failure: []string{`tool call "add": did not hold`, "no call of \"add\", want at least one", `called were: "quote" (2 times), "echo"`, "execution e1, if it is recorded: m3 show e1"}},
-		"m3's own":         {tool: "quote", opts: []expect.CallOption{expect.WithArguments(m3.Args{"weight_kg": 99})}, failure: []string{"2 calls of \"quote\", 0 as expected", "call 1, at +1ms: arguments (-want +got)", `"99"`}},
-		"wrong status":     {tool: "echo", opts: []expect.CallOption{expect.ToolError()}, failure: []string{"status is success, want tool_error"}},
-		"why it failed":    {tool: "quote", opts: []expect.CallOption{expect.Succeeded(), expect.WithArguments(m3.Args{"weight_kg": -1})}, failure: []string{`status is tool_error, want success: "too light"`}},
+		"m3's own":         {tool: "quote", opts: []expect.CallOption{expect.WithArguments(m3.Args{"weight_kg": 99})}, failure: []string{"2 calls of \"quote\", 0 as expected", "call at +1ms: arguments (-want +got)", `- 	"weight_kg": 99,`}},
+		"wrong status":     {tool: "echo", opts: []expect.CallOption{expect.ToolError()}, failure: []string{"- tool_error", "+ success"}},
+		"why it failed":    {tool: "quote", opts: []expect.CallOption{expect.Succeeded(), expect.WithArguments(m3.Args{"weight_kg": -1})}, failure: []string{"- success", `+ tool_error: "too light"`}},
 		"big numbers":      {tool: "quote", opts: []expect.CallOption{expect.ResultStructured(map[string]any{"price": 7, "id": int64(9007199254740992)})}, failure: []string{"9007199254740993"}},
 		"no structured":    {tool: "echo", opts: []expect.CallOption{expect.ResultStructured(nil)}, failure: []string{"there is no structured content"}},
-		"slow":             {tool: "quote", opts: []expect.CallOption{expect.Latency(expect.Below(time.Millisecond))}, failure: []string{"latency is 1ms, want below 1ms"}},
+		"slow":             {tool: "quote", opts: []expect.CallOption{expect.Latency(expect.Below(time.Millisecond))}, failure: []string{"latency (-want +got)", "- below 1ms", "+ 1ms"}},
 		"too many":         {tool: "quote", opts: []expect.CallOption{expect.Times(1)}, failure: []string{"2 calls of \"quote\", want exactly 1"}},
 		"too few":          {tool: "quote", opts: []expect.CallOption{expect.Times(3)}, failure: []string{"want exactly 3"}},
 		"unwanted":         {tool: "echo", opts: []expect.CallOption{expect.Times(0)}, failure: []string{"1 call of \"echo\", want exactly 0"}},
-		"not JSON":         {tool: "quote", opts: []expect.CallOption{expect.WithArguments(make(chan int))}, failure: []string{"cannot tell", "the expected arguments cannot be written as JSON"}},
-		"negative times":   {tool: "quote", opts: []expect.CallOption{expect.Times(-1)}, failure: []string{"cannot tell", "Times(-1)"}},
-		"negative latency": {tool: "quote", opts: []expect.CallOption{expect.Latency(expect.Below(-1))}, failure: []string{"the bound must be positive"}},
+		"not JSON":         {tool: "quote", opts: []expect.CallOption{expect.WithArguments(make(chan int))}, failure: []string{"wrong use", "WithArguments: the expected value, a chan int, cannot be written as JSON"}},
+		"negative times":   {tool: "quote", opts: []expect.CallOption{expect.Times(-1)}, failure: []string{"wrong use", "Times(-1)"}},
+		"negative latency": {tool: "quote", opts: []expect.CallOption{expect.Latency(expect.Below(-1))}, failure: []string{"wrong use", "Latency: Below(-1ns): the bound must be positive"}},
 	} {
 		tc.name = name
 		t.Run(name, func(t *testing.T) { run(t, tc) })
-	}
-}
-
-func checkFailure(t *testing.T, f *fakeT, got bool, want []string) {
-	t.Helper()
-	if got != (len(want) == 0) || got != (len(f.errors) == 0) {
-		t.Fatalf("held = %v with %d errors, want %v: %q", got, len(f.errors), len(want) == 0, f.errors)
-	}
-	for _, part := range want {
-		if !strings.Contains(f.errors[0], part) {
-			t.Errorf("the message lacks %q:\n%s", part, f.errors[0])
-		}
-	}
-	if f.stopped {
-		t.Error("That stopped the test")
 	}
 }
 
@@ -205,7 +104,7 @@ func TestViolatedBeatsUnknown(t *testing.T) {
 	view := newStory().call("1", "login", `{"key":`+secret+`}`, `{"content":[]}`, hidden(secret)).view(t, "")
 	f := &fakeT{name: t.Name()}
 	got := expect.That(f, view).ToolCall("login", expect.WithArguments(m3.Args{}), expect.ToolError())
-	checkFailure(t, f, got, []string{"did not hold", "status is success"})
+	checkFailure(t, f, got, []string{"did not hold", "+ success"})
 }
 
 func TestPartialTrace(t *testing.T) {
@@ -236,9 +135,9 @@ func TestResult(t *testing.T) {
 		"structured":      {check: func(e *expect.Expectation) bool { return e.StructuredContent(m3.Args{"list": []int{1, 2}, "n": 1}) }},
 		"raw":             {check: func(e *expect.Expectation) bool { return e.StructuredContent(trace.JSON(`{"n":10e-1,"list":[1,2]}`)) }},
 		"other text":      {check: func(e *expect.Expectation) bool { return e.Text("one") }, failure: []string{"text: did not hold", `- "one"`, `+ "one\ntwo"`}},
-		"not containing":  {check: func(e *expect.Expectation) bool { return e.TextContaining("three") }, failure: []string{`"three" does not occur in the text "one\ntwo"`}},
+		"not containing":  {check: func(e *expect.Expectation) bool { return e.TextContaining("three") }, failure: []string{`- containing "three"`, `+ "one\ntwo"`}},
 		"other structure": {check: func(e *expect.Expectation) bool { return e.StructuredContent(m3.Args{"n": 2}) }, failure: []string{"structured content (-want +got)", "list"}},
-		"a tool call":     {check: func(e *expect.Expectation) bool { return e.ToolCall("x") }, failure: []string{"cannot tell", "give it the view"}},
+		"a tool call":     {check: func(e *expect.Expectation) bool { return e.ToolCall("x") }, failure: []string{"wrong use", "give it the view"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -255,16 +154,17 @@ func TestUnusableSubjects(t *testing.T) {
 		want    string
 	}{
 		"nil":        {nil, "<nil> is no subject"},
-		"text":       {"hello", "string is no subject"},
+		"number":     {42, "int is no subject"},
+		"a turn":     {trace.TurnID("t1"), "use expect.InTurn(turn)"},
 		"nil client": {(*m3.Client)(nil), "the client is nil"},
-		"nil result": {(*m3.ToolCallResult)(nil), "the result is nil"},
+		"nil result": {(*m3.ToolCallResult)(nil), "the subject is a nil *m3.ToolCallResult"},
 		"nil view":   {(*trace.View)(nil), "the view is nil"},
 		"a view":     {newStory().view(t, ""), "ask ToolCall with expect.ResultText"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := &fakeT{name: t.Name()}
-			checkFailure(t, f, expect.That(f, tc.subject).Text("x"), []string{"cannot tell", tc.want})
+			checkFailure(t, f, expect.That(f, tc.subject).Text("x"), []string{"wrong use", tc.want})
 		})
 	}
 }
@@ -308,25 +208,35 @@ func TestBounded(t *testing.T) {
 
 func TestObserver(t *testing.T) {
 	t.Parallel()
-	var failures []expect.Failure
+	var checks []*expect.Check
 	kept := map[trace.ExecutionID]string{"e7": "m3 show e7"}
 	outer := &fakeT{name: t.Name()}
 	stop := expect.Observe(outer, &expect.Observer{
 		Redact:     func(s string) string { return strings.ReplaceAll(s, "hunter22", "[redacted]") },
 		Executions: func() []trace.ExecutionID { return []trace.ExecutionID{"e7"} },
 		Command:    func(id trace.ExecutionID) string { return kept[id] },
-		Failed:     func(f expect.Failure) { failures = append(failures, f) },
+		Checked:    func(c *expect.Check) { checks = append(checks, c) },
 	})
 	inner := &fakeT{name: t.Name() + "/sub"}
 	r := &m3.ToolCallResult{Content: []m3.Content{{Type: "text", Text: "hunter22"}}, StructuredContent: trace.JSON(`{"key":"hunter22"}`)}
 	expect.That(inner, r).Text("other")
 	expect.That(inner, r).StructuredContent(m3.Args{"key": "hunter23"})
 	expect.That(inner, r).Text("hunter22")
-	expect.That(inner, newStory().view(t, "")).ToolCall("x")
+	expect.That(inner, newStory().view(t, "")).ToolCall("x", expect.OnServer("shop"))
 	stop()
 	expect.That(inner, r).Text("unobserved")
-	if len(failures) != 3 || failures[0].Check != "text" || failures[0].Execution != "e7" || failures[0].Message != inner.errors[0] {
-		t.Fatalf("failures: %+v", failures)
+	if len(checks) != 4 || len(inner.errors) != 4 {
+		t.Fatalf("%d checks, %d errors", len(checks), len(inner.errors))
+	}
+	want := expect.Check{Test: inner.name, Matcher: "text", Title: "text", Arguments: trace.JSON(`{"text":"other"}`), Status: eval.Failed, Message: inner.errors[0], Execution: "e7", SubjectKind: "tool_call_result"}
+	if diff := cmp.Diff(&want, checks[0], cmpopts.IgnoreFields(expect.Check{}, "Began", "Duration")); diff != "" {
+		t.Errorf("the first check (-want +got):\n%s", diff)
+	}
+	if c := checks[2]; c.Status != eval.Passed || c.Message != "" || string(c.Arguments) != `{"text":"[redacted]"}` || c.Began.IsZero() || c.Duration <= 0 {
+		t.Errorf("the check that held: %+v", c)
+	}
+	if c := checks[3]; c.Matcher != "tool_call" || c.Selector != "shop/x" || c.SubjectKind != "view" || c.Execution != "e1" {
+		t.Errorf("the check of a tool: %+v", c)
 	}
 	for _, text := range inner.errors[:2] {
 		if strings.Contains(text, "hunter22") || !strings.Contains(text, "execution e7, open it with: m3 show e7") {

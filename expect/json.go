@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"math/big"
+	"regexp"
 	"strings"
 
 	"github.com/google/go-cmp/cmp"
@@ -25,24 +26,23 @@ func decodeJSON(b []byte) (any, error) {
 	return v, nil
 }
 
-// wanted is what a test expects, as JSON: raw JSON as it is, anything else as encoding/json writes it.
-type wanted struct {
-	json  []byte
-	value any
-	err   error
-}
-
-func want(v any) *wanted {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return &wanted{err: err}
-	}
-	value, err := decodeJSON(b)
-	return &wanted{b, value, err}
-}
-
 // sameNumbers compares numbers by value: 1, 1.0 and 10e-1 are equal, 9007199254740993 and 9007199254740992 are not.
-var sameNumbers = cmp.Comparer(func(a, b json.Number) bool { return canonical(string(a)) == canonical(string(b)) })
+var sameNumbers = cmp.Comparer(func(a, b json.Number) bool { return sameNumber(a, b) })
+
+func sameNumber(a, b json.Number) bool {
+	switch {
+	case a == b:
+		return true
+	case plainInteger(a) && plainInteger(b):
+		return false // JSON writes an integer in one way only
+	default:
+		return canonical(string(a)) == canonical(string(b))
+	}
+}
+
+func plainInteger(n json.Number) bool {
+	return n != "" && n[0] >= '1' && n[0] <= '9' && !strings.ContainsAny(string(n), ".eE")
+}
 
 // decimal is a number in one form only: sign, digits without zeros at either end, exponent of the last digit.
 type decimal struct {
@@ -74,57 +74,81 @@ func canonical(number string) decimal {
 	return d
 }
 
-// compareJSON judges got, the bytes of the evidence, against what is wanted. what names the value.
-func (s *subject) compareJSON(what string, want *wanted, got []byte) outcome {
-	if want.err != nil {
-		return cannotTell("the expected " + what + " cannot be written as JSON: " + want.err.Error())
+// exact is a number as a fraction; nil for one whose digits would fill the memory.
+func exact(n json.Number) *big.Rat {
+	d := canonical(string(n))
+	if len(d.digits) > 1000 || len(d.exponent) > 4 {
+		return nil
 	}
-	value, err := decodeJSON(got)
-	if err != nil {
-		return differs("the %s is not one JSON value: %s", what, s.shown(string(got)))
+	r, ok := new(big.Rat).SetString(string(n))
+	if !ok {
+		return nil
 	}
-	if cmp.Equal(want.value, value, sameNumbers) {
-		return held
-	}
-	if s.quiet {
-		return differs("%s", what)
-	}
-	return differs("%s (-want +got):\n%s", what, s.diff(want.json, got))
+	return r
 }
 
-// diff shows how two JSON values differ. They are redacted before they are compared: a key tells the redactor what a
-// diff's line no longer does.
-func (s *subject) diff(want, got []byte) string {
+// diff shows how two JSON values differ, as the comparison sees them. They are redacted before they are compared: a key tells the redactor
+// what a diff's line no longer does.
+func (s *subject) diff(c *comparison, want, got []byte) string {
 	wantValue, werr := decodeJSON([]byte(s.redact(string(want))))
 	gotValue, gerr := decodeJSON([]byte(s.redact(string(got))))
 	if werr != nil || gerr != nil { // the redactor knows broken JSON only as text
 		return "-" + s.shown(string(want)) + "\n+" + s.shown(string(got))
 	}
+	gotValue, _ = c.fit(wantValue, gotValue)
 	text := cmp.Diff(shorten(wantValue), shorten(gotValue), sameNumbers)
 	if text == "" {
 		return "the difference is in what was redacted, or behind what is shown of a long text"
 	}
-	// cmp writes some of its spaces as no-break spaces, to keep people from parsing it.
-	text = strings.ReplaceAll(text, "\u00a0", " ")
-	if len(text) > maxDiff {
-		return cut(text, maxDiff, "bytes more: diff truncated")
-	}
-	return text
+	return s.budget(plain(text))
 }
 
-// shorten cuts the long texts of a decoded value.
+// plain takes out the no-break spaces that cmp writes for some of its spaces, to keep people from parsing it, and its mark of values that
+// write themselves: numbers and null.
+func plain(diff string) string {
+	return selfWritten.ReplaceAllString(strings.TrimRight(strings.ReplaceAll(diff, "\u00a0", " "), "\n"), "$1")
+}
+
+var selfWritten = regexp.MustCompile(`\bs"(-?\d[-+.\deE]*|null)"`)
+
+// null shows a JSON null in a diff.
+type null struct{}
+
+func (null) String() string { return "null" }
+
+// budget cuts a diff to what the message may still show.
+func (s *subject) budget(diff string) string {
+	left := maxDiff - s.spent
+	s.spent += min(len(diff), left)
+	switch {
+	case len(diff) <= left:
+		return diff
+	case left < 200:
+		return "(not shown: diff truncated)"
+	default:
+		return cut(diff, left, "bytes more: diff truncated")
+	}
+}
+
+// shorten cuts the long texts of a decoded value. What it changes it copies: the two sides of a comparison may share parts.
 func shorten(v any) any {
 	switch v := v.(type) {
+	case nil:
+		return null{}
 	case string:
 		return cut(v, maxValue, "bytes more")
 	case map[string]any:
+		out := make(map[string]any, len(v))
 		for key, value := range v {
-			v[key] = shorten(value)
+			out[key] = shorten(value)
 		}
+		return out
 	case []any:
+		out := make([]any, len(v))
 		for i, value := range v {
-			v[i] = shorten(value)
+			out[i] = shorten(value)
 		}
+		return out
 	}
 	return v
 }

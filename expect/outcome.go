@@ -5,6 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/m3-go/m3/eval"
 	"github.com/m3-go/m3/trace"
 )
 
@@ -12,12 +13,14 @@ import (
 type verdict int
 
 const (
-	met     verdict = iota
-	unmet           // the evidence is against it
-	unknown         // the evidence cannot tell
+	met      verdict = iota
+	unmet            // the evidence is against it
+	unknown          // the evidence cannot tell
+	notFinal         // the execution is open
+	wrongUse         // the matcher cannot be asked so
 )
 
-// outcome is a verdict and, unless it is met, why.
+// outcome is a verdict and why. That of met is needed when the matcher is turned over, and only then.
 type outcome struct {
 	verdict verdict
 	reason  string
@@ -29,6 +32,61 @@ func differs(format string, args ...any) outcome { return outcome{unmet, fmt.Spr
 
 func cannotTell(reason string) outcome { return outcome{unknown, reason} }
 
+func misused(format string, args ...any) outcome {
+	return outcome{wrongUse, fmt.Sprintf(format, args...)}
+}
+
+// holds is met, with what is so when somebody will ask.
+func (s *subject) holds(format string, args ...any) outcome {
+	if !s.negated {
+		return held
+	}
+	return outcome{met, fmt.Sprintf(format, args...)}
+}
+
+// turned is the outcome of the opposite.
+func (o outcome) turned() outcome {
+	switch o.verdict {
+	case met:
+		if o.reason == "" {
+			o.reason = "it is so"
+		}
+		o.verdict = unmet
+	case unmet:
+		o.verdict = met
+	}
+	return o
+}
+
+// status is the outcome as a record has it.
+func (v verdict) status() eval.Status {
+	switch v {
+	case met:
+		return eval.Passed
+	case unmet:
+		return eval.Failed
+	case unknown:
+		return eval.Inconclusive
+	default:
+		return eval.Error
+	}
+}
+
+func (v verdict) String() string {
+	switch v {
+	case met:
+		return "held"
+	case unmet:
+		return "did not hold"
+	case unknown:
+		return "cannot tell"
+	case notFinal:
+		return "not finalized"
+	default:
+		return "wrong use"
+	}
+}
+
 // observed returns the value of an observation, or the outcome of not having it. Only a value that the source did not send counts
 // against an expectation; whatever was there and is not to be seen cannot be judged.
 func observed[V any](o trace.Observation[V], what string) (V, outcome) {
@@ -39,54 +97,16 @@ func observed[V any](o trace.Observation[V], what string) (V, outcome) {
 	case trace.NotEmitted:
 		return none, differs("there is no %s", what)
 	default:
-		why := o.State.String()
-		if o.Reason != "" {
-			why += ", " + string(o.Reason)
-		}
-		return none, cannotTell(fmt.Sprintf("the %s is not in the evidence (%s)", what, why))
+		return none, cannotTell(fmt.Sprintf("the evidence does not show the %s (%s)", what, stateText(o.State, o.Reason)))
 	}
 }
 
-// report tells the test, and whoever records its checks. It returns whether the expectation held.
-func (e *Expectation) report(check string, o outcome) bool {
-	e.t.Helper()
-	if o.verdict == met {
-		return true
+// stateText names a state, and its reason where that says more.
+func stateText(s trace.State, r trace.Reason) string {
+	if r == "" {
+		return s.String()
 	}
-	text := e.message(check, o)
-	if ob := observerOf(e.t); ob != nil && ob.Failed != nil {
-		ob.Failed(Failure{Check: check, CannotTell: o.verdict == unknown, Execution: e.subject.execution, Message: text})
-	}
-	e.t.Errorf("%s", text)
-	if e.stop {
-		e.t.FailNow()
-	}
-	return false
-}
-
-func (e *Expectation) message(check string, o outcome) string {
-	word := "did not hold"
-	if o.verdict == unknown {
-		word = "cannot tell"
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "expect: %s: %s\n%s", check, word, indent(o.reason))
-	if id := e.subject.execution; id != "" {
-		b.WriteString("\n    execution " + string(id) + e.where(id))
-	}
-	return e.subject.redact(b.String())
-}
-
-// where says how to open an execution's trace.
-func (e *Expectation) where(id trace.ExecutionID) string {
-	ob := observerOf(e.t)
-	if ob == nil || ob.Command == nil {
-		return ", if it is recorded: m3 show " + string(id)
-	}
-	if command := ob.Command(id); command != "" {
-		return ", open it with: " + command
-	}
-	return ", not recorded: m3 test, or M3_RESULTS_DB=PATH, keeps its trace"
+	return s.String() + ", " + string(r)
 }
 
 func indent(text string) string {
@@ -95,13 +115,25 @@ func indent(text string) string {
 
 // The bounds of what a failure message shows (spec/behaviour.md 8).
 const (
-	maxValue = 2000 // bytes of one value
-	maxDiff  = 4000 // bytes of one diff
+	maxValue  = 2000  // bytes of one value
+	maxDiff   = 4000  // bytes of the diffs of one check
+	maxReason = 12000 // bytes of one message
 )
 
 // shown is a value as a message shows it: redacted, then cut, so that no half of a secret is left at the cut.
 func (s *subject) shown(text string) string {
+	if s.silent {
+		return ""
+	}
 	return cut(s.redact(text), maxValue, "bytes more")
+}
+
+// quoted is a text in quotes as a message shows it.
+func (s *subject) quoted(text string) string {
+	if s.silent {
+		return ""
+	}
+	return s.shown(quoted(text))
 }
 
 // cut shortens text to most bytes, at the end of a rune, and says what is missing.

@@ -12,7 +12,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/m3-go/m3"
+	"github.com/m3-go/m3/eval"
 	"github.com/m3-go/m3/expect"
+	"github.com/m3-go/m3/internal/judging"
 	"github.com/m3-go/m3/store"
 	"github.com/m3-go/m3/store/memory"
 	"github.com/m3-go/m3/trace"
@@ -35,9 +37,14 @@ type attempt struct {
 	out sync.Mutex // guards the test's output, which ends with the test
 	end bool
 
+	foreign eval.Gate // what is required of kits with a store of their own
+
 	mu    sync.Mutex
 	kits  []*m3.Kit
 	execs []execution
+
+	checks     map[checkKey]int // how many of each there were
+	unrecorded sync.Once
 }
 
 // execution is where one of the attempt's executions is kept.
@@ -54,6 +61,9 @@ func (p *process) attempt(t T, suite string) (*attempt, error) {
 	}
 	if p.interrupted() {
 		return nil, errInterrupted
+	}
+	if _, err := judging.Process(); err != nil {
+		return nil, err
 	}
 	rec, err := p.open(t.Context())
 	if err != nil {
@@ -86,7 +96,7 @@ func (p *process) admit(t T, suite string, rec store.Store) (*attempt, error) {
 	}
 	p.iterations[t.Name()]++
 	a := &attempt{p: p, t: t, name: t.Name(), suite: suite, rec: rec, store: rec, record: store.Test{ID: uuid.NewString(), RunID: p.runID(),
-		Package: p.settings.pkg, Name: p.redact(t.Name()), Suite: p.redact(suite), Iteration: p.iterations[t.Name()], Status: store.TestRunning, Started: time.Now().UTC()}}
+		Package: p.settings.pkg, Name: p.redact(t.Name()), Suite: p.redact(suite), Iteration: p.iterations[t.Name()], Status: store.TestRunning, Started: time.Now()}}
 	if rec == nil {
 		a.store = memory.New(nil)
 	}
@@ -104,7 +114,7 @@ func (p *process) attemptOf(t T) *attempt {
 func (a *attempt) begin() error {
 	a.t.Cleanup(a.finish)
 	unobserve := expect.Observe(a.t, &expect.Observer{Redact: a.redact, Executions: a.executions, Command: a.command,
-		Failed: func(f expect.Failure) { a.reason(f.Message) }})
+		Checked: a.checked})
 	unsignal := a.p.signals.watch(a.p)
 	a.unwatch = func() { unobserve(); unsignal() }
 	if a.rec == nil {
@@ -148,7 +158,8 @@ func (a *attempt) newKit(o *KitOptions) (*m3.Kit, error) {
 	if err != nil {
 		return nil, fmt.Errorf("KitOptions.Suite: %w", err)
 	}
-	cfg := m3.Config{Store: o.Store, RunID: o.RunID, Suite: a.p.redact(suite), Protocol: o.Protocol, SensitiveKeys: o.SensitiveKeys, StderrLine: a.stderrLine, OnFindings: a.strict}
+	cfg := m3.Config{Store: o.Store, RunID: o.RunID, Suite: a.p.redact(suite), Protocol: o.Protocol, SensitiveKeys: o.SensitiveKeys, StderrLine: a.stderrLine, OnFindings: a.strict,
+		Case: a.record.Name, Gate: &a.p.gate, JudgeMaxRequests: o.JudgeMaxRequests}
 	if suite == "" {
 		cfg.Suite = a.record.Suite
 	}
@@ -157,6 +168,8 @@ func (a *attempt) newKit(o *KitOptions) (*m3.Kit, error) {
 		if a.rec != nil {
 			cfg.TestID = a.record.ID
 		}
+	} else {
+		cfg.Gate = &a.foreign
 	}
 	if o.RunID == "" {
 		cfg.RunID = a.p.runID()
@@ -285,6 +298,10 @@ func (a *attempt) finish() {
 	}
 	a.unwatch()
 	a.p.forget(a)
+	if err := a.recordBlocked(); err != nil && !a.p.interrupted() {
+		a.t.Errorf("m3: a required evaluation could not be recorded: %v", err)
+	}
+	a.p.remarkNoGate(a.p.stderr)
 	if a.rec == nil { // memory of the attempt's own: readable until here
 		if err := a.store.Close(); err != nil {
 			a.t.Errorf("m3: close the test's store: %v", err)
@@ -299,10 +316,10 @@ func (a *attempt) finish() {
 
 // recordEnd records how the test ended.
 func (a *attempt) recordEnd() error {
-	now := time.Now().UTC()
 	a.mu.Lock()
 	record := a.record
 	a.mu.Unlock()
+	now := record.Started.Add(time.Since(record.Started)) // also when the machine's clock was set meanwhile
 	record.Finished = &now
 	record.Name, record.Suite = a.redact(a.name), a.redact(a.suite) // more is known to be secret now
 	switch {

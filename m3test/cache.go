@@ -7,6 +7,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/m3-go/m3/internal/judging"
 )
 
 // go test may answer from its cache instead of running a test again. A recorded run must never be one of those answers, and an
@@ -21,7 +23,7 @@ const testLogFlag = "test.testlogfile"
 
 // consultEnvironment makes go's cache tell runs apart by what they record.
 func consultEnvironment() {
-	for _, name := range []string{envDatabase, envRunID, envSuite} {
+	for _, name := range []string{envDatabase, envRunID, envSuite, judging.EnvLimit} {
 		os.Getenv(name) // gone since init: only the asking counts
 	}
 	if !testsBegan() { // nothing is logged yet: the first kit is made in TestMain

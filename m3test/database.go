@@ -14,7 +14,7 @@ import (
 const (
 	databaseMagic   = "SQLite format 3\x00"
 	databaseID      = 0x6d336462 // at offset 68 of the header
-	databaseVersion = 1          // the newest schema, at offset 60; 0 in those of before it was written there
+	databaseVersion = 2          // the newest schema, at offset 60; 0 in those of before it was written there
 )
 
 // checkDatabase finds out whether what the test process spools can get into the database later: it is not there yet, is empty, or is one of m3.

@@ -5,6 +5,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/m3-go/m3/internal/judging"
 )
 
 // go test -fuzz calls the fuzz target in worker processes, which the test process starts from its own binary with its own arguments and
@@ -19,6 +21,7 @@ type workerSettings struct {
 	RunID    string
 	Joined   bool
 	Suite    string
+	Judge    judging.Settings
 }
 
 // shareWithWorkers takes over what a fuzzing process left in handed, or leaves it itself.
@@ -27,10 +30,12 @@ func (s *settings) shareWithWorkers(handed string) {
 	switch args := os.Args[1:]; {
 	case slices.Contains(args, "-test.fuzzworker"):
 		if json.Unmarshal([]byte(handed), &w) == nil {
-			s.database, s.runID, s.joined, s.suite = w.Database, w.RunID, w.Joined, w.Suite
+			s.database, s.runID, s.joined, s.suite, s.judge = w.Database, w.RunID, w.Joined, w.Suite, w.Judge
+			judging.Adopt(s.judge)
 		}
 	case fuzzing(args):
-		if w.Database = orElse(databaseOf(args), s.database); w.Database == "" {
+		w.Judge = s.judge
+		if w.Database = orElse(databaseOf(args), s.database); w.Database == "" && w.Judge == (judging.Settings{}) {
 			return
 		}
 		s.runID = newProcess(*s).runID() // the workers have another parent: they would not find it

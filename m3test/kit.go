@@ -24,6 +24,9 @@ type KitOptions struct {
 	Protocol string
 	// SensitiveKeys adds names of keys, headers and variables whose values are secrets: see [m3.Config].
 	SensitiveKeys []string
+	// JudgeMaxRequests is the most requests that judges may make, retries included, counted over all kits of the run that have such a limit: see
+	// [m3.Config]. Nil: no limit but the run's.
+	JudgeMaxRequests *int
 }
 
 // Kit returns the test's kit: made at the first call, shared with [Direct], closed by t.Cleanup. A subtest has a kit of its own.

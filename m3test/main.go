@@ -2,6 +2,7 @@ package m3test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -19,8 +20,9 @@ type Config struct {
 	RequireSuite bool
 }
 
-// Main runs the tests of a package and exits with their code; call it from TestMain. m is a *testing.M. A package needs it only to name a
-// suite, and for the recorded run to know its end.
+// Main runs the tests of a package and exits with their code; call it from TestMain. m is a *testing.M. A package needs it to name a
+// suite, for the recorded run to know its end, and for required evaluations: when one did not pass or is missing after the tests, Main says so and
+// exits with 1. (Under m3 test that is done for the whole run, with or without Main.)
 //
 //	func TestMain(m *testing.M) { m3test.Main(m, &m3test.Config{Suite: "shipping"}) }
 func Main(m interface{ Run() int }, cfg *Config) {
@@ -39,10 +41,14 @@ func (p *process) main(m interface{ Run() int }, cfg *Config, stderr io.Writer) 
 		p.suite, p.requireSuite = suite, cfg.RequireSuite
 		p.mu.Unlock()
 	}
+	p.mu.Lock()
+	p.gated = true
+	p.mu.Unlock()
 	code := m.Run()
 	if p.interrupted() {
 		select {} // the signal is raised again when everything is kept, and ends the process
 	}
+	code = p.enforce(code, stderr)
 	if err := p.finish(code); err != nil {
 		fmt.Fprintf(stderr, "m3: the end of the run could not be recorded: %v\n", err)
 		return max(code, 1)
@@ -56,16 +62,15 @@ func (p *process) finish(code int) error {
 	if rec == nil {
 		return nil
 	}
-	defer rec.Close()
 	if p.settings.joined { // m3 test knows when its run ends
-		return nil
+		return rec.Close()
 	}
-	now := time.Now().UTC()
+	now := p.began.Add(time.Since(p.began)) // also when the machine's clock was set meanwhile
 	run := &store.Run{ID: p.runID(), Status: store.RunFinished, Finished: &now, Owner: owner}
 	if code != 0 { // of several packages, one that failed decides
 		run.ExitCode = &code
 	}
-	return rec.Append(context.Background(), run)
+	return errors.Join(rec.Append(context.Background(), run), rec.Close())
 }
 
 // owner says who ends the run of a plain go test.

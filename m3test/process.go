@@ -3,6 +3,7 @@ package m3test
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/m3-go/m3"
+	"github.com/m3-go/m3/eval"
 	"github.com/m3-go/m3/internal/evidence"
 	"github.com/m3-go/m3/internal/runner"
 	"github.com/m3-go/m3/store"
@@ -20,6 +22,7 @@ import (
 // process is what m3test knows of its test process. There is one, std; the package's own tests make more.
 type process struct {
 	settings settings
+	stderr   io.Writer
 	signals  signals
 
 	runOnce sync.Once
@@ -30,6 +33,7 @@ type process struct {
 
 	mu           sync.Mutex
 	rec          store.Store // where everything is recorded; nil while nothing is
+	began        time.Time   // when rec was opened
 	suite        string      // Main's
 	requireSuite bool
 	suites       map[string]string // NewKit's, by test name
@@ -37,12 +41,15 @@ type process struct {
 	iterations   map[string]int    // attempts begun, by test name
 	untold       []string          // variables of secrets that no test's output has told of yet
 
+	gate  eval.Gate // what is required of the process's executions
+	gated bool      // Main runs the gate, or it was said that nobody does
+
 	redactOnce sync.Once
 	redactor   *evidence.Redactor
 }
 
 func newProcess(s settings) *process {
-	return &process{settings: s, suites: map[string]string{}, attempts: map[T]*attempt{}, iterations: map[string]int{}}
+	return &process{settings: s, stderr: os.Stderr, suites: map[string]string{}, attempts: map[T]*attempt{}, iterations: map[string]int{}}
 }
 
 // runID is the run of the process's kits: the one that m3 test made; else one for each go test; else one for each process.
@@ -87,7 +94,7 @@ func (p *process) openSpool(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%w (name a place that can be written to with %s, or unset it)", err, envDatabase)
 	}
-	run := &store.Run{ID: p.runID(), Status: store.RunRunning, Started: time.Now().UTC(), Project: p.settings.module, Version: m3.Version}
+	run := &store.Run{ID: p.runID(), Status: store.RunRunning, Started: time.Now(), Project: p.settings.module, Version: m3.Version}
 	if !p.settings.joined {
 		run.Owner = owner
 	}
@@ -96,7 +103,7 @@ func (p *process) openSpool(ctx context.Context) error {
 		return err
 	}
 	p.mu.Lock()
-	p.rec = s
+	p.rec, p.began = s, run.Started
 	p.mu.Unlock()
 	return nil
 }
@@ -104,13 +111,16 @@ func (p *process) openSpool(ctx context.Context) error {
 // defaults are what a kit gets that was made by m3.New without a store.
 func (p *process) defaults() (*runner.Defaults, error) {
 	rec, err := p.open(context.Background())
-	if err != nil || rec == nil {
+	if err != nil {
 		return nil, err
+	}
+	if rec == nil {
+		return &runner.Defaults{Gate: &p.gate}, nil
 	}
 	p.mu.Lock()
 	suite := p.suite
 	p.mu.Unlock()
-	return &runner.Defaults{Store: rec, RunID: p.runID(), Suite: p.redact(orElse(suite, p.settings.packageSuite())), OnSecret: p.secret}, nil
+	return &runner.Defaults{Store: rec, RunID: p.runID(), Suite: p.redact(orElse(suite, p.settings.packageSuite())), OnSecret: p.secret, Gate: &p.gate}, nil
 }
 
 // secret is told of the variable of a secret that a kit of no test uses. The output of the next best test tells m3 test.

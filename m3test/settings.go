@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/m3-go/m3/internal/judging"
 	"github.com/m3-go/m3/internal/runner"
 )
 
@@ -40,6 +41,7 @@ type settings struct {
 	runID    string // of the run that somebody else made; empty: a run of our own
 	joined   bool   // that was m3 test, which knows when its run ends
 	suite    string // the only suite whose tests run; empty: all
+	judge    judging.Settings
 	dir      string // the working directory, before any test changed it
 	root     string // the directory of the module's go.mod; empty outside a module
 	pkg      string // the package's import path
@@ -54,6 +56,7 @@ func takeSettings() settings {
 	}
 	s := settings{database: take(envDatabase), runID: take(envRunID), suite: take(envSuite)}
 	s.joined = s.runID != ""
+	s.judge = judging.Take()
 	s.dir, _ = os.Getwd() // without it paths stay as they are
 	s.root = moduleRoot(s.dir)
 	s.pkg, s.module = identity()

@@ -7,8 +7,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/m3-go/m3/eval"
+	"github.com/m3-go/m3/internal/aggregate"
 	"github.com/m3-go/m3/trace"
 )
 
@@ -24,12 +27,16 @@ type Catalog struct {
 	tests      []*Test
 	items      []*Item
 	executions []*openExecution
+	evals      []*Evaluation
 
 	runIndex   map[string]int
 	suiteIndex map[Suite]SuiteID // by a Suite without its id
 	testIndex  map[string]int
 	itemIndex  map[itemKey]int
 	execIndex  map[trace.ExecutionID]*openExecution
+	evalIndex  map[string]struct{}
+	evalsOf    map[trace.ExecutionID][]*Evaluation
+	required   map[eval.Lineage]bool
 }
 
 var _ Index = (*Catalog)(nil)
@@ -40,11 +47,12 @@ type itemKey struct {
 }
 
 type openExecution struct {
-	info ExecutionInfo
-	log  trace.Log
+	info  ExecutionInfo
+	log   trace.Log
+	known atomic.Pointer[aggregate.Facts] // for Aggregate; nil until asked for
 }
 
-// Add adds a *Run, *Test, *Item or *Execution. It keeps nothing of rec's memory. An execution that is new is opened with
+// Add adds a *Run, *Test, *Item, *Execution or *Evaluation. It keeps nothing of rec's memory. An execution that is new is opened with
 // the log that open returns; open is not called otherwise and may be nil for the other types.
 func (c *Catalog) Add(rec Record, open func(trace.ExecutionID) trace.Log) error {
 	b, err := Encode(rec)
@@ -71,6 +79,8 @@ func (c *Catalog) Add(rec Record, open func(trace.ExecutionID) trace.Log) error 
 		c.items = put(&c.itemIndex, c.items, itemKey{r.RunID, r.Package, r.Test, r.Iteration}, r)
 	case *Execution:
 		c.open(r, open)
+	case *Evaluation:
+		c.evaluation(r)
 	}
 	return nil
 }
@@ -160,8 +170,9 @@ func (c *Catalog) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
-	c.runs, c.suites, c.tests, c.items, c.executions = nil, nil, nil, nil, nil
+	c.runs, c.suites, c.tests, c.items, c.executions, c.evals = nil, nil, nil, nil, nil, nil
 	c.runIndex, c.suiteIndex, c.testIndex, c.itemIndex, c.execIndex = nil, nil, nil, nil, nil
+	c.evalIndex, c.evalsOf, c.required = nil, nil, nil
 }
 
 func (c *Catalog) rlock(ctx context.Context) error {
@@ -279,6 +290,46 @@ func (c *Catalog) Execution(ctx context.Context, id trace.ExecutionID) (Executio
 	return e.snapshot(), nil
 }
 
+// Evaluations is that of [Index].
+func (c *Catalog) Evaluations(ctx context.Context, q *EvaluationQuery) ([]eval.Result, error) {
+	if err := c.rlock(ctx); err != nil {
+		return nil, err
+	}
+	defer c.mu.RUnlock()
+	list := c.evals
+	if q != nil && q.Execution != "" {
+		list = c.evalsOf[q.Execution]
+	}
+	var out []eval.Result
+	for _, r := range list {
+		if q.matches(&r.Result) && (q == nil || !q.Required || c.required[r.Lineage()]) {
+			out = append(out, r.Result)
+		}
+	}
+	slices.SortFunc(out, func(a, b eval.Result) int { return a.Compare(&b) })
+	return out, nil
+}
+
+// evaluation adds one. What is known of it already does not change.
+func (c *Catalog) evaluation(r *Evaluation) {
+	if _, known := c.evalIndex[r.ID]; known {
+		return
+	}
+	if c.evalIndex == nil {
+		c.evalIndex, c.required = map[string]struct{}{}, map[eval.Lineage]bool{}
+		c.evalsOf = map[trace.ExecutionID][]*Evaluation{}
+	}
+	c.suite(r.RunID, r.Suite)
+	c.evalIndex[r.ID] = struct{}{}
+	c.evals = append(c.evals, r)
+	if r.Execution != "" {
+		c.evalsOf[r.Execution] = append(c.evalsOf[r.Execution], r)
+	}
+	if r.Required {
+		c.required[r.Lineage()] = true
+	}
+}
+
 func (e *openExecution) snapshot() ExecutionInfo {
 	info := e.info
 	info.EventCount = e.log.Len()
@@ -292,4 +343,16 @@ func (q *ExecutionQuery) Matches(e *Execution) bool {
 			(q.Suite == "" || strings.TrimSpace(q.Suite) == e.Suite) &&
 			(q.Case == "" || q.Case == e.Case) &&
 			(q.TestID == "" || q.TestID == e.TestID)
+}
+
+// matches reports whether r is selected, but for Required.
+func (q *EvaluationQuery) matches(r *eval.Result) bool {
+	return q == nil ||
+		(q.RunID == "" || q.RunID == r.RunID) &&
+			(q.Suite == "" || strings.TrimSpace(q.Suite) == r.Suite) &&
+			(q.Case == "" || q.Case == r.Case) &&
+			(q.TestID == "" || q.TestID == r.TestID) &&
+			(q.Execution == "" || q.Execution == r.Execution) &&
+			(q.Evaluator == "" || q.Evaluator == r.Evaluator) &&
+			(q.Kind == "" || q.Kind == r.Kind)
 }

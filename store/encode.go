@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/m3-go/m3/eval"
 	"github.com/m3-go/m3/trace"
 )
 
@@ -21,6 +22,12 @@ func Check(rec Record) error {
 		return need(r != nil && r.RunID != "", "item", "RunID")
 	case *Execution:
 		return need(r != nil && r.ID != "" && r.RunID != "", "execution", "ID and RunID")
+	case *Evaluation:
+		if err := need(r != nil && r.ID != "" && r.RunID != "" && r.Evaluator != "" && r.Kind != "" && !r.Created.IsZero(), "evaluation", "ID, RunID, Evaluator, Kind and Created"); err != nil {
+			return err
+		}
+		d := eval.Decision{Status: r.Status, Score: r.Score, Metrics: r.Metrics}
+		return d.Validate()
 	case *Event:
 		return need(r != nil && r.ExecutionID != "" && r.Sequence >= 0 && r.Kind != "" && len(r.Body) > 0, "event", "ExecutionID, Sequence, Kind and Body")
 	case *Blob:
@@ -49,7 +56,7 @@ func validDigest(s string) bool {
 	return true
 }
 
-// Encode returns the stored form of a *Run, *Test, *Item or *Execution: one JSON object on one line, names trimmed, times in
+// Encode returns the stored form of a *Run, *Test, *Item, *Execution or *Evaluation: one JSON object on one line, names trimmed, times in
 // UTC. What [Decode] makes of it is what every store gives back. Events and blobs are stored as they are.
 func Encode(rec Record) ([]byte, error) {
 	if err := Check(rec); err != nil {
@@ -59,16 +66,21 @@ func Encode(rec Record) ([]byte, error) {
 	switch r := rec.(type) {
 	case *Run:
 		c := *r
-		c.Started, c.Finished = utc(c.Started), utcPtr(c.Finished)
+		c.Started, c.Finished = utc(c.Started), notBefore(utcPtr(c.Finished), utc(c.Started))
 		v = &c
 	case *Test:
 		c := *r
 		c.Suite = strings.TrimSpace(c.Suite)
-		c.Started, c.Finished = utc(c.Started), utcPtr(c.Finished)
+		c.Started, c.Finished = utc(c.Started), notBefore(utcPtr(c.Finished), utc(c.Started))
 		v = &c
 	case *Item:
 		v = r
 	case *Execution:
+		c := *r
+		c.Suite = strings.TrimSpace(c.Suite)
+		c.Created = utc(c.Created)
+		v = &c
+	case *Evaluation:
 		c := *r
 		c.Suite = strings.TrimSpace(c.Suite)
 		c.Created = utc(c.Created)
@@ -97,6 +109,8 @@ func Decode(typ string, b []byte) (Record, error) {
 		rec = &Item{}
 	case "execution":
 		rec = &Execution{}
+	case "evaluation":
+		rec = &Evaluation{}
 	default:
 		return nil, fmt.Errorf("store: decode: unknown record type %q", typ)
 	}
@@ -123,6 +137,14 @@ func DecodeFinished(id trace.ExecutionID, body []byte) (trace.Finished, time.Tim
 }
 
 func utc(t time.Time) time.Time { return t.Round(0).UTC() }
+
+// notBefore moves an end that is before its start to the start: the machine's clock was set back in between, and nothing takes less than no time.
+func notBefore(end *time.Time, start time.Time) *time.Time {
+	if end == nil || start.IsZero() || !end.Before(start) {
+		return end
+	}
+	return &start
+}
 
 func utcPtr(t *time.Time) *time.Time {
 	if t == nil {

@@ -14,11 +14,13 @@ func Merge(earlier, later Record) Record {
 		return mergeItems(*a, *later.(*Item))
 	case *Execution:
 		return mergeExecutions(*a, *later.(*Execution))
+	case *Evaluation:
+		return a // a fact: it does not change
 	}
 	return later
 }
 
-// mergeRuns: the first Started and the last Finished stand, and one interrupted process makes the run interrupted.
+// mergeRuns: the first Started and the last Finished stand, which is never before the first; and one interrupted process makes the run interrupted.
 func mergeRuns(a, b Run) *Run {
 	out := a
 	out.Started = first(a.Started, b.Started)
@@ -31,6 +33,7 @@ func mergeRuns(a, b Run) *Run {
 	if out.ExitCode == nil {
 		out.ExitCode = b.ExitCode
 	}
+	out.Finished = notBefore(out.Finished, out.Started)
 	out.Explicit = a.Explicit || b.Explicit
 	out.Project = or(b.Project, a.Project)
 	out.Version = or(b.Version, a.Version)
@@ -66,6 +69,7 @@ func mergeTests(a, b Test) *Test {
 	}
 	out := b
 	out.Started = first(a.Started, b.Started)
+	out.Finished = notBefore(out.Finished, out.Started)
 	out.Package, out.Name, out.Suite = or(b.Package, a.Package), or(b.Name, a.Name), or(b.Suite, a.Suite)
 	if out.Iteration == 0 {
 		out.Iteration = a.Iteration

@@ -3,10 +3,11 @@ package store
 import (
 	"time"
 
+	"github.com/m3-go/m3/eval"
 	"github.com/m3-go/m3/trace"
 )
 
-// Record is one thing appended to a store: *Run, *Test, *Item, *Execution, *Event or *Blob. Records are facts in order;
+// Record is one thing appended to a store: *Run, *Test, *Item, *Execution, *Evaluation, *Event or *Blob. Records are facts in order;
 // a store is what they add up to. A later record about the same thing (same id) adds to or supersedes the earlier one.
 // The set is closed.
 type Record interface {
@@ -108,6 +109,10 @@ type Execution struct {
 	Spec trace.JSON `json:"spec"`
 }
 
+// Evaluation is one evaluation, or one recorded check. It is no part of the event sequence: it may come after the execution's end, and also when the
+// store does not have the execution. A second one with the same ID adds nothing.
+type Evaluation struct{ eval.Result }
+
 // Event is one encoded event of an execution (see trace.AppendEvent). Append keeps no reference to Body.
 type Event struct {
 	ExecutionID trace.ExecutionID
@@ -135,6 +140,9 @@ func (*Item) Type() string { return "item" }
 
 // Type is "execution".
 func (*Execution) Type() string { return "execution" }
+
+// Type is "evaluation".
+func (*Evaluation) Type() string { return "evaluation" }
 
 // Type is "event".
 func (*Event) Type() string { return "event" }

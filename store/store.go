@@ -9,6 +9,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/m3-go/m3/eval"
 	"github.com/m3-go/m3/trace"
 )
 
@@ -61,6 +62,8 @@ type Index interface {
 	Executions(ctx context.Context, q *ExecutionQuery) ([]ExecutionInfo, error)
 	// Execution returns one execution, or an error wrapping ErrNotFound.
 	Execution(ctx context.Context, id trace.ExecutionID) (ExecutionInfo, error)
+	// Evaluations lists evaluations and checks in the order in which they were made (see [eval.Result.Compare]).
+	Evaluations(ctx context.Context, q *EvaluationQuery) ([]eval.Result, error)
 }
 
 // Reader queries. All methods may be called from several goroutines, also while recording goes on. What they return is
@@ -73,6 +76,8 @@ type Reader interface {
 	// ReadRawEvidence returns at most maxBytes (0: 1 MiB) of the bytes behind ref, after checking digest and size. The errors
 	// are ErrEvidenceUnavailable and *IntegrityError.
 	ReadRawEvidence(ctx context.Context, ref trace.EvidenceRef, maxBytes int64) (Evidence, error)
+	// Aggregate measures evaluations. The error wraps eval.ErrQuery when the query cannot be answered, or eval.ErrUnsupported.
+	Aggregate(ctx context.Context, q eval.Query) (eval.Report, error)
 }
 
 // Store is both.
@@ -87,6 +92,19 @@ type ExecutionQuery struct {
 	Suite  string
 	Case   string
 	TestID string
+}
+
+// EvaluationQuery selects evaluations. Nil, or a zero field, selects all.
+type EvaluationQuery struct {
+	RunID     string
+	Suite     string
+	Case      string
+	TestID    string
+	Execution trace.ExecutionID
+	Evaluator string
+	Kind      eval.Kind
+	// Required selects the rows of required lineages: those with a row that is marked so, also when later ones are not.
+	Required bool
 }
 
 // ExecutionInfo is an execution with how it stands.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/m3-go/m3/internal/wiretest"
 	"github.com/m3-go/m3/store"
 	"github.com/m3-go/m3/trace"
 )
@@ -110,6 +111,7 @@ func FuzzParseEvidenceID(f *testing.F) {
 	for _, s := range []string{"re:e:1", "re:a:b:0", "re::1", "re:e:01", "re:e:-1", "re:e:9223372036854775808", ""} {
 		f.Add(s)
 	}
+	wiretest.Seed(f, func(sent []byte) { f.Add("re:" + string(sent) + ":1") })
 	f.Fuzz(func(t *testing.T, s string) {
 		id, seq, err := store.ParseEvidenceID(s)
 		if err != nil {
@@ -145,4 +147,39 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("%q becomes %q (%v)", once, twice, err)
 		}
 	})
+}
+
+// An end before its begin, which a clock that was set back in between makes, is the begin: in one record and over several.
+func TestNothingEndsBeforeItBegins(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	early := start.Add(-time.Hour)
+	for _, rec := range []store.Record{&store.Run{ID: "r", Started: start, Finished: &early}, &store.Test{ID: "t", RunID: "r", Started: start, Finished: &early}} {
+		b, err := store.Encode(rec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := store.Decode(rec.Type(), b)
+		if err != nil || !end(got).Equal(start) {
+			t.Errorf("%s ends at %v, %v", rec.Type(), end(got), err)
+		}
+	}
+	for _, pair := range [][2]store.Record{
+		{&store.Run{ID: "r", Started: start, Status: store.RunRunning}, &store.Run{ID: "r", Finished: &early, Status: store.RunFinished}},
+		{&store.Test{ID: "t", RunID: "r", Started: start, Status: store.TestRunning}, &store.Test{ID: "t", RunID: "r", Finished: &early, Status: store.TestPassed}},
+	} {
+		if got := store.Merge(pair[0], pair[1]); !end(got).Equal(start) {
+			t.Errorf("%s ends at %v", got.Type(), end(got))
+		}
+	}
+}
+
+func end(rec store.Record) time.Time {
+	switch r := rec.(type) {
+	case *store.Run:
+		return *r.Finished
+	case *store.Test:
+		return *r.Finished
+	}
+	return time.Time{}
 }

@@ -135,21 +135,38 @@ func (d reader) diagnostic(n int32, r *record) *DiagnosticEntry {
 	return e
 }
 
-// elicitation decodes one keyed request of a round, and its answer in the next attempt.
+// elicitation decodes one request for input, and its answer: in the next attempt, or, before 2026-07-28, of its own.
 func (d reader) elicitation(n int32, r *record) *ElicitationEntry {
 	place := d.ix.rounds[r.aux]
-	call := d.ix.records.at(int(place.call))
 	asked := d.message(r.start).parse()
-	e := &ElicitationEntry{Base: d.base(n, asked), RoundIndex: int(place.attempt) + 1, LogicalOperationID: d.ix.entryID(place.call)}
-	e.ParentID, e.Server = e.LogicalOperationID, e.ServerBinding
-	d.operation(e, call)
-	e.RequestState = asked.text(asked.result.field("requestState"))
-	params := d.keyedRequest(e, asked, int(place.ordinal))
+	e := &ElicitationEntry{Base: d.base(n, asked)}
+	e.Server = e.ServerBinding
+	if place.call >= 0 {
+		e.RoundIndex, e.LogicalOperationID = int(place.attempt)+1, d.ix.entryID(place.call)
+		e.ParentID = e.LogicalOperationID
+		d.operation(e, d.ix.records.at(int(place.call)))
+	} else {
+		e.limit([]string{string(ReasonCorrelationUnavailable)})
+	}
+	var answer *message
+	if r.resp >= 0 {
+		answer = d.message(r.resp).parse()
+	}
+	var params value
+	switch {
+	case place.ordinal < 0:
+		params = d.ownRequest(e, asked, answer)
+	case asked.err.present():
+		params = d.urlRequest(e, asked, int(place.ordinal), answer)
+	default:
+		params = d.keyedRequest(e, asked, int(place.ordinal))
+		e.RequestState = asked.text(asked.result.field("requestState"))
+		if answer != nil {
+			d.elicitationAnswer(e, answer)
+		}
+	}
 	e.Message, e.URL = asked.text(params.field("message")), asked.text(params.field("url"))
 	e.RequestedSchema = asked.json(params.field("requestedSchema"))
-	if r.resp >= 0 {
-		d.elicitationAnswer(e, d.message(r.resp).parse())
-	}
 	return e
 }
 
@@ -172,11 +189,16 @@ func (d reader) keyedRequest(e *ElicitationEntry, asked *message, ordinal int) (
 			params = w.val.field("params")
 		}
 	}
-	e.Mode = "form"
-	if mode, ok := params.field("mode").text(); ok {
-		e.Mode = mode
-	}
+	e.Mode = modeOf(params)
 	return params
+}
+
+// modeOf is the mode of a request for input: a form when it says nothing.
+func modeOf(params value) string {
+	if mode, ok := params.field("mode").text(); ok {
+		return mode
+	}
+	return "form"
 }
 
 func (d reader) elicitationAnswer(e *ElicitationEntry, m *message) {

@@ -50,4 +50,8 @@
 //     request with its response
 //   - lifecycle events of an agent: runtime, an object of observations that becomes [Runtime] Fields
 //   - any of them: status, which becomes the entry's
+//
+// A frame of m3's own may have a Payload too: a note of what m3 knows and the wire does not say. On the answer to elicitation/create it is
+// {"elicitation":{"call":3,"round":2,"request_key":"address"}}, call being the id of the request that the server was at; on a call made again after the
+// error -32042, {"continues":{"call":3,"answers":[{"request_key":"pay","action":"accept"}]}}, in the order of the error's URLs.
 package trace

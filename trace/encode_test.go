@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/m3-go/m3/internal/wiretest"
 )
 
 func full() Event {
@@ -167,6 +168,11 @@ func seedEvents(f *testing.F) {
 	f.Add(AppendEvent(nil, &ev))
 	ev.Frame = nil
 	f.Add(AppendEvent(nil, &ev))
+	wiretest.Seed(f, func(sent []byte) {
+		ev := full()
+		ev.Frame.Bytes = sent
+		f.Add(AppendEvent(nil, &ev))
+	})
 	f.Add([]byte(`{"seq":1,"kind":"a","time_ns":-0,"offset_ns":1,"rpc_id":null,"payload":null}`))
 	f.Add([]byte(`{"seq":1,"kind":"a","time_ns":1,"offset_ns":1,"frame":{"direction":"a","framing":"b","size":1,"wire_size":1,"text":"\ud83d\ude00\ud800\u0041"}}`))
 }
@@ -175,6 +181,7 @@ func FuzzScanJSON(f *testing.F) {
 	for _, s := range []string{`{"a":[1,-0.5e+9,true,false,null,"\u0041\ud800\n"],"a":{}}`, ` [ ] `, `{"a" : 1 , "b":2}`, `"`, `01`, `-`, `1.`, `1e`, "\"\x01\"", "\"\xff\"", `{"a":1,}`, `[1,]`, `{,}`} {
 		f.Add([]byte(s))
 	}
+	wiretest.Seed(f, func(sent []byte) { f.Add(sent) })
 	f.Fuzz(func(t *testing.T, b []byte) {
 		v, ok := whole(b)
 		if ok != json.Valid(b) {

@@ -127,7 +127,7 @@ type Base struct {
 	Status        Status       `json:"status"`
 	Provenance    []Source     `json:"provenance"`
 	// Limitations are codes of what is wrong with the entry as a whole: late_response, ambiguous_id, capture_failed,
-	// malformed_source, redacted_by_policy.
+	// malformed_source, redacted_by_policy, correlation_unavailable.
 	Limitations []string `json:"limitations,omitempty"`
 	// Own marks what m3 did for itself (schema validation); exact-call matchers leave it out.
 	Own bool `json:"own,omitempty"`
@@ -151,6 +151,8 @@ type LifecycleEntry struct {
 	Event   Kind   `json:"event"` // execution.created, turn.state_changed, …
 	State   string `json:"state,omitempty"`
 	Outcome string `json:"outcome,omitempty"`
+	// Error is what ended the execution, in its last step: {code, message}, redacted. Nil when nothing did.
+	Error JSON `json:"error,omitempty"`
 }
 
 // MessageEntry is a message of a conversation.
@@ -336,24 +338,29 @@ type InteractionEntry struct {
 	Response        Observation[JSON] `json:"response"`
 }
 
-// ElicitationEntry is one keyed request for input and its answer.
+// ElicitationEntry is one request for input and its answer. From 2026-07-28 on it is a keyed request of an input_required result; before, a
+// request of the server's own (elicitation/create), or, in 2025-11-25, one of the URLs that an error -32042 asks for. Those have no key on the
+// wire: RequestKey is then that of the plan's leaf that answered, and empty when none did. Which call they belong to is known by the HTTP exchange, by
+// m3's own note, or because one call alone was open; else the four fields about the operation are empty, RoundIndex is 0, and Limitations has
+// correlation_unavailable.
 type ElicitationEntry struct {
 	Base
 	Server             string              `json:"server"`
 	OperationKind      OperationKind       `json:"operation_kind"`
 	OperationName      string              `json:"operation_name"`
 	LogicalOperationID string              `json:"logical_operation_id"`
-	RoundIndex         int                 `json:"round_index"` // from 1
+	RoundIndex         int                 `json:"round_index"` // from 1; before 2026-07-28 each request is a round
 	RequestKey         string              `json:"request_key"`
 	Mode               string              `json:"mode"` // form, url
 	Message            Observation[string] `json:"message"`
 	RequestedSchema    Observation[JSON]   `json:"requested_schema"`
 	URL                Observation[string] `json:"url"`
-	ElicitationID      Observation[string] `json:"elicitation_id"`
+	ElicitationID      Observation[string] `json:"elicitation_id"` // of URLs in 2025-11-25 only
 	RequestState       Observation[string] `json:"request_state"`
-	InputResponses     Observation[JSON]   `json:"input_responses"`
-	Action             Action              `json:"action,omitempty"`
-	Content            Observation[JSON]   `json:"content"`
+	// InputResponses is what was sent for the whole round, by key. Before 2026-07-28 that is the one answer, under RequestKey.
+	InputResponses Observation[JSON] `json:"input_responses"`
+	Action         Action            `json:"action,omitempty"`
+	Content        Observation[JSON] `json:"content"`
 }
 
 // ProcessEntry is a process that m3 started.

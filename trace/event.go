@@ -122,7 +122,7 @@ type Event struct {
 	Own bool
 
 	Frame      *Frame      // the raw evidence, on frames and stderr lines
-	Payload    JSON        // everything else
+	Payload    JSON        // everything else; on a frame of m3's own, its note (see the package's text)
 	Diagnostic *Diagnostic // on diagnostic events only
 	// Redactions lists what was replaced in Frame.Bytes or, for an event without a frame, in Payload.
 	Redactions []Redaction

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/m3-go/m3/internal/wiretest"
 )
 
 func TestFrameBody(t *testing.T) {
@@ -68,6 +69,7 @@ func TestPreviewKeepsRunesWhole(t *testing.T) {
 func FuzzFrameBody(f *testing.F) {
 	f.Add([]byte("data: a\r\ndata: b\n\n"))
 	f.Add([]byte("data\r\rdata:\n: x"))
+	wiretest.Seed(f, func(sent []byte) { f.Add(sent) })
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, fr := range []Framing{FramingLine, FramingSSE, FramingBody} {
 			body, segs := frameBody(fr, b)

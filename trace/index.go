@@ -42,7 +42,8 @@ type attempt struct {
 	paused    bool  // the answer was input_required
 }
 
-// round places an elicitation: the keyed request with that ordinal in the answer to an attempt of a call.
+// round places an elicitation: the keyed request with that ordinal in the answer to an attempt of a call. Before 2026-07-28 it is a request of the
+// server's own (ordinal -1), and then the call that it belongs to may not be known (-1); attempt counts such requests of the call.
 type round struct{ call, attempt, ordinal int32 }
 
 // viewIndex is the projection that all views of a trace share. It never changes once made.

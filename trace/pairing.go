@@ -18,10 +18,11 @@ type pairKey struct {
 type pending struct {
 	rec       int32
 	op        OperationKind
-	closed    bool // ended by a timeout, a cancellation or a broken transport: an answer is late
-	soft      bool // closed by a cancellation alone, which the recorded reason may still overrule
-	ambiguous bool // more than one request had this id open at once
-	answers   int  // how many answers to it may come
+	closed    bool  // ended by a timeout, a cancellation or a broken transport: an answer is late
+	soft      bool  // closed by a cancellation alone, which the recorded reason may still overrule
+	ambiguous bool  // more than one request had this id open at once
+	answers   int   // how many answers to it may come
+	elicits   int32 // for a request of the server for input: its elicitation, plus one
 	exchange  int64
 }
 
@@ -84,6 +85,7 @@ func (p *projector) request(i int32) {
 	if op != "" {
 		n = p.resume(i, op)
 	}
+	elicits := p.elicits(i)
 	switch {
 	case n >= 0:
 		p.raw(i, n)
@@ -99,7 +101,7 @@ func (p *projector) request(i int32) {
 		p.raw(i, n)
 	}
 	if id := p.ev.rpcID; len(id) > 0 {
-		p.await(p.key(p.toServer(), id), n, op)
+		p.await(p.key(p.toServer(), id), n, op, elicits)
 	}
 }
 
@@ -108,8 +110,8 @@ func (p *projector) exchange(i int32, k kindCode, v verdict) int32 {
 }
 
 // await opens a request. When its id is taken, nobody can tell whose the answers are.
-func (p *projector) await(k pairKey, n int32, op OperationKind) {
-	next := pending{rec: n, op: op, answers: 1, exchange: p.ev.exchange()}
+func (p *projector) await(k pairKey, n int32, op OperationKind, elicits int32) {
+	next := pending{rec: n, op: op, answers: 1, elicits: elicits, exchange: p.ev.exchange()}
 	if old, ok := p.open[k]; ok && !old.closed {
 		next.answers += old.answers
 		next.ambiguous = true
@@ -207,6 +209,12 @@ func (p *projector) answer(i int32, call pending) {
 	if r.aux >= 0 {
 		at := p.ix.groups[r.aux].attempts
 		at[len(at)-1].resp = i
+	}
+	switch {
+	case call.elicits > 0:
+		p.elicited(i, call.elicits-1, v)
+	case v == verdictProtocolError && call.op != "":
+		p.askedForURLs(i, call.rec)
 	}
 }
 

@@ -38,6 +38,8 @@ type projector struct {
 
 	pairing
 	paused map[string][]pausedCall // by operation
+	asks   map[int32]int32         // how many requests of the server's own each call had for input
+	urls   map[int32]asked         // what the error of a call asked for, which may be continued
 	joins  map[string]int32        // open processes, interactions and reported tool calls, by a key of their own
 }
 
@@ -49,6 +51,8 @@ func newProjector(t *Trace, n int) *projector {
 		channels: map[string]uint32{},
 		pairing:  pairing{open: map[pairKey]pending{}},
 		paused:   map[string][]pausedCall{},
+		asks:     map[int32]int32{},
+		urls:     map[int32]asked{},
 		joins:    map[string]int32{},
 	}
 }

@@ -527,3 +527,24 @@ func TestFindingFollowsItsFrame(t *testing.T) {
 		t.Errorf("finding %+v", f)
 	}
 }
+
+// What ended an execution stands in its last step; nothing does when nothing did.
+func TestFinishedError(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ payload, want string }{
+		{`{"outcome":"timed_out","error":{"code":"timeout","message":"no answer"}}`, `{"code":"timeout","message":"no answer"}`},
+		{`{"outcome":"completed"}`, ``},
+	} {
+		a := NewArena()
+		a.Append(&Event{Kind: KindExecutionCreated, Payload: JSON(`{"kind":"direct"}`)})
+		a.Append(&Event{Kind: KindExecutionFinished, Payload: JSON(tc.payload)})
+		view, err := New("e1", a).View()
+		if err != nil {
+			t.Fatal(err)
+		}
+		steps := view.Lifecycle()
+		if got := string(steps.At(steps.Len() - 1).Error); got != tc.want {
+			t.Errorf("%s: error %s", tc.payload, got)
+		}
+	}
+}

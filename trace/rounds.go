@@ -101,6 +101,9 @@ func (p *projector) operationAt(seq int32, op OperationKind) (o operation, ok bo
 
 // resume returns the record of the call that the request i continues, or -1 when it is a call of its own.
 func (p *projector) resume(i int32, op OperationKind) int32 {
+	if n := p.continued(i); n >= 0 {
+		return n
+	}
 	if len(p.paused) == 0 {
 		return -1
 	}

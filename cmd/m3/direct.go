@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -61,7 +62,8 @@ type direct struct {
 	show   string
 
 	answer answer
-	shown  []func() // what the text form prints, in order
+	shown  []func()  // what the text form prints, in order
+	notes  io.Writer // where findings and the trace are told of; nil: with the rest
 }
 
 // work is what is done with an open client: it fills the answer, and returns what failed.
@@ -272,8 +274,15 @@ func (d *direct) printJSON() error {
 
 func (d *direct) printFindings() {
 	for _, line := range findingLines(d.answer.Findings) {
-		fmt.Fprintln(d.c.out, d.redact(line))
+		fmt.Fprintln(d.noteWriter(), d.redact(line))
 	}
+}
+
+func (d *direct) noteWriter() io.Writer {
+	if d.notes != nil {
+		return d.notes
+	}
+	return d.c.out
 }
 
 // printTrace says where the trace is, or why it is nowhere.
@@ -281,9 +290,9 @@ func (d *direct) printTrace() {
 	switch {
 	case d.answer.ExecutionID == nil:
 	case d.st == nil:
-		fmt.Fprintln(d.c.out, "trace: not kept, because no project is here (--results-db PATH keeps it)")
+		fmt.Fprintln(d.noteWriter(), "trace: not kept, because no project is here (--results-db PATH keeps it)")
 	default:
-		fmt.Fprintf(d.c.out, "trace: %s %s\n", d.show, *d.answer.ExecutionID)
+		fmt.Fprintf(d.noteWriter(), "trace: %s %s\n", d.show, *d.answer.ExecutionID)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/m3-go/m3/store"
 	"github.com/m3-go/m3/store/sqlite"
 	"github.com/m3-go/m3/trace"
 )
@@ -190,6 +191,10 @@ func TestKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer st.Close()
+	runs, err := st.Runs(t.Context())
+	if err != nil || len(runs) != 1 || runs[0].Status != store.RunInterrupted || runs[0].Finished != nil {
+		t.Errorf("a run whose m3 test was killed is %+v (%v), want interrupted, without an end", runs, err)
+	}
 	execs, err := st.Executions(t.Context(), nil)
 	if err != nil || len(execs) != 1 || execs[0].Outcome != trace.OutcomeCancelled || execs[0].EventCount < 4 {
 		t.Fatalf("executions %+v, %v", execs, err)

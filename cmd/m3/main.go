@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -30,6 +31,7 @@ func main() {
 // The exit codes that are m3's own. m3 test passes those of go test through.
 const (
 	exitServer      = 1   // the server's fault, or a tool's error
+	exitBlocked     = 1   // of m3 test: a required evaluation did not pass or is missing
 	exitUsage       = 2   // usage or operation
 	exitHangup      = 129 // SIGHUP
 	exitInterrupted = 130 // Ctrl-C
@@ -42,6 +44,7 @@ type cli struct {
 	out, err io.Writer
 	dir      string // the working directory
 	args     []string
+	patience time.Duration // with a locked database; 0: lockPatience
 }
 
 // exitError ends m3 with a code; what there was to say has been said.
@@ -110,6 +113,6 @@ func (c *cli) root() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &hintError{err: err, hint: cmd.CommandPath() + " --help lists the flags"}
 	})
-	root.AddCommand(c.testCommand(), c.inspectCommand(), c.callCommand(), c.probeCommand(), c.showCommand(), c.versionCommand())
+	root.AddCommand(c.testCommand(), c.inspectCommand(), c.callCommand(), c.probeCommand(), c.lockCommand(), c.showCommand(), c.versionCommand())
 	return root
 }

@@ -145,10 +145,12 @@ func TestScripts(t *testing.T) {
 				e.Setenv(name, value)
 			}
 			e.Setenv("GOFLAGS", "")
+			e.Values["provider"] = &scriptProvider{}
 			e.Setenv(conformance.EnvSchemas, os.Getenv(conformance.EnvSchemas))
 			e.Setenv(conformance.EnvLog, os.Getenv(conformance.EnvLog))
 			return recordedModule(root, filepath.Join(e.WorkDir, "recorded"))
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"json": jsonCommand, "latest": latestCommand, "show": showCommand},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"json": jsonCommand, "latest": latestCommand, "show": showCommand,
+			"jsonl": jsonlCommand, "commands": commandsCommand, "provider": providerCommand, "reached": reachedCommand, "verdicts": verdictsCommand},
 	})
 }

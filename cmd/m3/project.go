@@ -113,16 +113,37 @@ func (f *dbFlag) Set(path string) error {
 	return nil
 }
 
-// lockPatience is how long a database may be locked by somebody else before m3 gives up.
+// lockPatience is how long a database may be locked by somebody else before m3 gives up, unless cli.patience says otherwise.
 const lockPatience = 30 * time.Second
 
 // openDB opens a database for recording; it is made when it is not there. It waits for one that is locked.
 func (c *cli) openDB(ctx context.Context, path string) (*sqlite.Store, error) {
+	type opened struct {
+		st  *sqlite.Store
+		err error
+	}
+	done := make(chan opened, 1)
+	go func() {
+		var o opened
+		o.err = c.patiently(ctx, path, func() (err error) {
+			o.st, err = sqlite.Open(path)
+			return err
+		})
+		done <- o
+	}()
 	var st *sqlite.Store
-	err := c.patiently(ctx, path, func() (err error) {
-		st, err = sqlite.Open(path)
-		return err
-	})
+	var err error
+	select {
+	case o := <-done:
+		st, err = o.st, o.err
+	case <-ctx.Done():
+		go func() { // it ends by itself, if this process does not end before
+			if o := <-done; o.st != nil {
+				_ = o.st.Close()
+			}
+		}()
+		err = context.Cause(ctx)
+	}
 	switch {
 	case locked(err):
 		return nil, hint(lockedHint, "open the database %s: %w", path, err)
@@ -136,12 +157,17 @@ const lockedHint = "another program has the database locked (sqlite3 in a transa
 
 // patiently tries again as long as the database is locked, at most lockPatience, and says that it waits.
 func (c *cli) patiently(ctx context.Context, path string, do func() error) error {
+	patience := lockPatience
+	if c.patience > 0 {
+		patience = c.patience
+	}
+	end := time.Now().Add(patience)
 	err := do()
 	if !locked(err) {
 		return err
 	}
-	fmt.Fprintf(c.err, "m3: the database %s is locked by another program: waiting for it, up to %s\n", report.Clean(path), lockPatience)
-	for end := time.Now().Add(lockPatience); locked(err) && time.Now().Before(end) && ctx.Err() == nil; {
+	fmt.Fprintf(c.err, "m3: the database %s is locked by another program: waiting for it, up to %s\n", report.Clean(path), patience)
+	for locked(err) && time.Now().Before(end) && ctx.Err() == nil {
 		time.Sleep(100 * time.Millisecond)
 		err = do()
 	}
@@ -150,7 +176,7 @@ func (c *cli) patiently(ctx context.Context, path string, do func() error) error
 
 // locked tells SQLite's "somebody else writes", which it says after it has waited for some seconds itself.
 func locked(err error) bool {
-	return err != nil && (strings.Contains(err.Error(), "SQLITE_BUSY") || strings.Contains(err.Error(), "database is locked"))
+	return err != nil && (errors.Is(err, sqlite.ErrLocked) || strings.Contains(err.Error(), "SQLITE_BUSY") || strings.Contains(err.Error(), "database is locked"))
 }
 
 // showCommandLine is what opens a trace of the database: m3 show, with --results-db where it is not the project's own.

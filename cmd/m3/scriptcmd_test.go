@@ -70,3 +70,50 @@ func showCommand(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	ts.Fatalf("no execution of a failed %s in %s", args[0], args[1])
 }
+
+// jsonlCommand is "jsonl FILE TYPE...": FILE holds JSON objects, one a line, whose types are these, those of one kind in any order and number.
+func jsonlCommand(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: jsonl FILE TYPE...")
+	}
+	var got []string
+	for line := range strings.Lines(ts.ReadFile(args[0])) {
+		var v struct {
+			Type string `json:"type"`
+		}
+		if err := json.Unmarshal([]byte(line), &v); err != nil || v.Type == "" {
+			ts.Fatalf("%q is no line of the stream: %v", line, err)
+		}
+		got = append(got, v.Type)
+	}
+	want := slices.Compact(slices.Sorted(slices.Values(args[1:])))
+	if have := slices.Compact(slices.Sorted(slices.Values(got))); !slices.Equal(want, have) || got[0] != args[1] || got[len(got)-1] != args[len(args)-1] {
+		ts.Fatalf("the lines are %v, want %v", got, args[1:])
+	}
+}
+
+// commandsCommand is "commands FILE": of the lines of FILE that GitHub Actions would read as commands, all are m3's own.
+func commandsCommand(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: commands FILE")
+	}
+	stopped, read := "", 0
+	for line := range strings.Lines(ts.ReadFile(args[0])) {
+		line = strings.TrimSuffix(line, "\n")
+		switch {
+		case stopped != "":
+			if line == "::"+stopped+"::" {
+				stopped = ""
+			}
+		case strings.HasPrefix(line, "::stop-commands::"):
+			stopped = strings.TrimPrefix(line, "::stop-commands::")
+		case strings.HasPrefix(line, "::error ") || strings.HasPrefix(line, "::warning "):
+			read++
+		case strings.HasPrefix(line, "::") || strings.HasPrefix(line, "##["):
+			ts.Fatalf("%q would be read as a command", line)
+		}
+	}
+	if stopped != "" || read == 0 {
+		ts.Fatalf("%d commands of m3's own, and the part without commands ended: %v", read, stopped == "")
+	}
+}

@@ -18,6 +18,9 @@ type testFlags struct {
 	envFile   string
 	suite     string
 	suiteSet  bool
+	junit     string
+	json      bool
+	judgeMax  countFlag
 }
 
 func (c *cli) testCommand() *cobra.Command {
@@ -31,8 +34,8 @@ Packages may stand before or after --; flags of go test stand after it. -count=1
 added when there is no -count, so a result is never an old one, and -timeout 0 when
 there is no -timeout: m3 ends what hangs by its own deadlines.
 
-The exit code is go test's; 2 means that m3 could not do its part, 130 Ctrl-C,
-143 SIGTERM.`,
+The exit code is go test's; 1 also that a required evaluation did not pass or is
+missing; 2 that m3 could not do its part; 130 Ctrl-C, 143 SIGTERM.`,
 		Example: "  m3 test ./...\n  m3 test ./shipping -- -run TestQuote -v",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			before, after := args, []string(nil)
@@ -46,6 +49,9 @@ The exit code is go test's; 2 means that m3 could not do its part, 130 Ctrl-C,
 	cmd.Flags().Var(&f.resultsDB, "results-db", "database to record into (default .m3/executions.sqlite of the project)")
 	cmd.Flags().StringVar(&f.envFile, "env-file", "", "file of NAME=VALUE lines for the tests; what the environment has wins")
 	cmd.Flags().StringVar(&f.suite, "suite", "", "run only the tests of this suite")
+	cmd.Flags().StringVar(&f.junit, "junit", "", "file to write the run to as JUnit XML")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print the results as JSON lines instead of text")
+	cmd.Flags().Var(&f.judgeMax, "judge-max-requests", "the most requests that judges may make in the whole run, retries included")
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if !strings.HasPrefix(err.Error(), "unknown ") {
 			return &hintError{err: err, hint: cmd.CommandPath() + " --help lists the flags"}
@@ -69,6 +75,9 @@ func (c *cli) test(ctx context.Context, f *testFlags, before, after []string) er
 	if err != nil {
 		return err
 	}
+	if env, err = f.judgeMax.into(env); err != nil {
+		return err
+	}
 	proj, err := findProject(c.path(orElse(args.Chdir, ".")))
 	if errors.Is(err, errNoProject) {
 		return &hintError{err: err, hint: "run m3 test inside a Go module"}
@@ -80,13 +89,9 @@ func (c *cli) test(ctx context.Context, f *testFlags, before, after []string) er
 	if err != nil {
 		return hint("name another place with --results-db", "%w", err)
 	}
-	st, err := c.openDB(ctx, db)
-	if err != nil {
-		return err
-	}
-	defer st.Close()
-	r := &testRun{c: c, args: args, env: env, suite: suite, proj: proj, db: db, st: st, show: showCommandLine(f.resultsDB)}
-	return r.run(ctx)
+	r := &testRun{c: c, args: args, env: env, suite: suite, proj: proj, db: db, show: showCommandLine(f.resultsDB),
+		junit: c.path(f.junit), json: f.json}
+	return r.guarded(ctx)
 }
 
 // path makes a path of the command line absolute; empty stays empty.

@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/google/uuid"
@@ -19,8 +17,10 @@ import (
 	"github.com/m3-go/m3"
 	"github.com/m3-go/m3/internal/evidence"
 	"github.com/m3-go/m3/internal/gotest"
+	"github.com/m3-go/m3/internal/judging"
 	"github.com/m3-go/m3/internal/report"
 	"github.com/m3-go/m3/store"
+	"github.com/m3-go/m3/store/spool"
 	"github.com/m3-go/m3/store/sqlite"
 )
 
@@ -31,8 +31,11 @@ const (
 	envSuite     = "M3_SUITE"
 )
 
-// ingestEvery is how often the spools are read while the tests run.
-const ingestEvery = 150 * time.Millisecond
+// ingestEvery is how often the spools are read while the tests run, and ingestWait how long another process that takes them in is waited for then.
+const (
+	ingestEvery = 150 * time.Millisecond
+	ingestWait  = time.Second
+)
 
 // testRun is one m3 test.
 type testRun struct {
@@ -44,11 +47,18 @@ type testRun struct {
 	db    string
 	st    *sqlite.Store
 	show  string // the command that opens a trace
+	junit string // where JUnit XML goes; empty: nowhere
+	json  bool   // results are JSON lines
 
+	hold     *spool.Hold // of the run's directory, in which the counters of judge requests are
+	signals  *interrupts
+	held     *spool.Store // m3 test's own, see holdRun
 	id       string
 	started  time.Time
 	redactor *evidence.Redactor
-	live     *report.Live
+	live     progress
+	stream   *report.Stream // with json; it is live, too
+	actions  *actions       // in GitHub Actions, else nil
 	style    report.Style
 
 	mu      sync.Mutex // guards what follows: events, stderr and the recorder come from goroutines of their own
@@ -59,26 +69,59 @@ type testRun struct {
 	lockErr error // the last attempt to record met a locked database
 }
 
-func (r *testRun) run(ctx context.Context) error {
-	if err := r.begin(ctx); err != nil {
+// guarded runs the tests, with every signal from here on in order.
+func (r *testRun) guarded(ctx context.Context) error {
+	var preparing context.Context
+	r.signals, preparing = catchSignals(ctx, r.announce)
+	defer r.signals.stop()
+	st, err := r.c.openDB(preparing, r.db)
+	if err != nil {
+		if r.signals.signal() != nil {
+			err = nil // it has been told
+		}
+		return r.signals.exit(err)
+	}
+	r.st = st
+	defer st.Close()
+	return r.signals.exit(r.run(ctx, preparing))
+}
+
+func (r *testRun) run(ctx, preparing context.Context) error {
+	if err := r.begin(preparing); err != nil {
 		return err
 	}
-	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
-	defer signal.Stop(signals)
+	if !r.signals.enter(running, nil) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		r.signals.enter(storing, cancel)
+		sig := r.signals.signal()
+		r.end(ctx, &gotest.Exit{Code: signalCode(sig), Signal: sig})
+		return nil
+	}
 	p, err := gotest.Start(&gotest.Config{Dir: r.c.dir, Env: r.environment(), Args: r.args.Command(), Event: r.event,
-		Stderr: r.stderr, Signals: r.announce(ctx, signals)})
+		Stderr: r.stderr, Signals: r.signals.tests})
 	if err != nil {
 		r.end(ctx, &gotest.Exit{Code: exitUsage})
 		return err
 	}
 	stop := r.recordUntil(ctx)
 	ex := p.Wait(ctx)
-	stop()
 	// What is there is stored also when the caller has given up.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Minute)
 	defer cancel()
+	r.signals.enter(storing, cancel)
+	stop()
 	return r.finish(ctx, &ex)
+}
+
+// progress is told what happens while a run goes on.
+type progress interface {
+	Began(pkg, test string)
+	Item(it *store.Item)
+	Text(s string)
+	Stopped()
+	Tick()
+	Close()
 }
 
 // begin opens the run in the database, before anything is started.
@@ -87,9 +130,41 @@ func (r *testRun) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.id, r.started, r.partial = id.String(), time.Now().UTC(), map[string]string{}
+	r.id, r.started, r.partial = id.String(), time.Now(), map[string]string{}
 	r.redactor = redactorOf(r.env)
 	r.style = report.Style{Module: r.proj.module}
+	r.tellWith()
+	if err := r.holdJudges(ctx); err != nil {
+		return err
+	}
+	run := r.record(store.RunRunning, nil)
+	if err := r.holdRun(ctx, run); err != nil {
+		r.hold.Release()
+		return err
+	}
+	err = r.c.patiently(ctx, r.db, func() error { return r.st.Append(ctx, run) })
+	if err == nil {
+		return nil
+	}
+	r.release(nil)
+	r.hold.Release()
+	if locked(err) {
+		return hint(lockedHint, "record the run in %s: %w", r.db, err)
+	}
+	return fmt.Errorf("record the run in %s: %w", r.db, err)
+}
+
+// tellWith chooses how the run is told: as text, or as JSON lines.
+func (r *testRun) tellWith() {
+	if r.json {
+		r.stream = report.NewStream(r.c.out)
+		r.stream.Run(r.id, r.proj.module, r.started)
+		r.live = r.stream
+		return
+	}
+	if r.actions = actionsOf(r); r.actions != nil {
+		r.actions.Begin(r.c.out)
+	}
 	cfg := &report.LiveConfig{}
 	if f, ok := r.c.out.(*os.File); ok {
 		cfg.Progress, r.style.Color = report.Terminal(f)
@@ -99,13 +174,34 @@ func (r *testRun) begin(ctx context.Context) error {
 	}
 	cfg.Style = r.style
 	r.live = report.NewLive(r.c.out, cfg)
-	run := r.record(store.RunRunning, nil)
-	if err := r.c.patiently(ctx, r.db, func() error { return r.st.Append(ctx, run) }); locked(err) {
-		return hint(lockedHint, "record the run in %s: %w", r.db, err)
-	} else if err != nil {
-		return fmt.Errorf("record the run in %s: %w", r.db, err)
+}
+
+// holdRun begins m3 test's own spool. It holds nothing but the run: its lock is how others know, whatever happens to this process, whether there is
+// still somebody who will end it.
+func (r *testRun) holdRun(ctx context.Context, run *store.Run) error {
+	held, err := spool.Open(ctx, &spool.Config{Database: r.db, RunID: r.id, Package: run.Owner, Version: m3.Version})
+	if err == nil {
+		r.held = held
+		err = held.Append(ctx, run)
+	}
+	if err != nil {
+		r.release(nil)
+		return fmt.Errorf("record the run beside %s: %w", r.db, err)
 	}
 	return nil
+}
+
+// release ends m3 test's own spool with the end of the run; without one it takes it back.
+func (r *testRun) release(run *store.Run) error {
+	if r.held == nil {
+		return nil
+	}
+	held := r.held
+	r.held = nil
+	if run != nil {
+		return errors.Join(held.Append(context.Background(), run), held.Close())
+	}
+	return errors.Join(spool.Remove(spool.File{Path: held.Path()}), held.Close())
 }
 
 // redactorOf knows the values of the variables whose names say that they are secret.
@@ -127,7 +223,7 @@ func (r *testRun) record(status store.RunStatus, ex *gotest.Exit) *store.Run {
 		run.Command = append(run.Command, r.redactor.String(a))
 	}
 	if ex != nil {
-		now := time.Now().UTC()
+		now := r.started.Add(time.Since(r.started)) // also when the machine's clock was set meanwhile
 		run.Finished, run.ExitCode, run.Detail = &now, &ex.Code, r.detail(ex)
 	}
 	return run
@@ -150,40 +246,32 @@ func (r *testRun) detail(ex *gotest.Exit) []byte {
 	return b
 }
 
-// environment is what go test gets: the user's, the file's, and m3's own three.
+// environment is what go test gets: the user's, the file's, and m3's own.
 func (r *testRun) environment() []string {
 	var env []string
 	for _, kv := range r.env {
 		name, _, _ := strings.Cut(kv, "=")
-		if name != envResultsDB && name != envRunID && (name != envSuite || r.suite == "") {
+		if name != envResultsDB && name != envRunID && name != judging.EnvDir && (name != envSuite || r.suite == "") {
 			env = append(env, kv)
 		}
 	}
-	env = append(env, envResultsDB+"="+r.db, envRunID+"="+r.id)
+	env = append(env, envResultsDB+"="+r.db, envRunID+"="+r.id, judging.EnvDir+"="+r.hold.Dir())
 	if r.suite != "" {
 		env = append(env, envSuite+"="+r.suite)
 	}
 	return env
 }
 
-// announce passes signals on to go test and says what happens.
-func (r *testRun) announce(ctx context.Context, in <-chan os.Signal) <-chan os.Signal {
-	out := make(chan os.Signal, cap(in))
-	go func() {
-		for n := 0; ; n++ {
-			select {
-			case <-ctx.Done():
-				return
-			case sig := <-in:
-				if n == 0 {
-					r.live.Stopped()
-					r.live.Text("m3: stopping after " + gotest.SignalName(sig) + ": the tests have a few seconds to store what they saw (again to kill them)")
-				}
-				out <- sig
-			}
-		}
-	}()
-	return out
+// announce says what a signal does.
+func (r *testRun) announce(sig os.Signal, at stage) {
+	if at == preparing { // nothing is shown yet
+		fmt.Fprintln(r.c.err, stopping(sig, at))
+		return
+	}
+	if at == running {
+		r.live.Stopped()
+	}
+	r.live.Text(stopping(sig, at))
 }
 
 // event takes one line of go test's stdout.
@@ -294,7 +382,8 @@ func (r *testRun) flush(ctx context.Context) {
 		err = r.st.Append(ctx, recs...)
 	}
 	kept := err == nil
-	if _, ierr := r.st.Ingest(ctx); err == nil {
+	// Somebody who takes in for long must not keep us from seeing the end of the tests.
+	if _, ierr := r.st.IngestWithin(ctx, ingestWait); err == nil {
 		err = ierr
 	}
 	r.mu.Lock()
@@ -332,13 +421,21 @@ func (r *testRun) finish(ctx context.Context, ex *gotest.Exit) error {
 		r.c.fail(fmt.Sprintf("recording into %s failed, so the stored run is not whole: %v", r.db, r.recErr), "")
 		code = orCode(code, exitUsage)
 	}
+	if lost := r.st.Ingested().Lost; lost > 0 {
+		r.c.fail(fmt.Sprintf("%s.spool was deleted while the tests ran: what was recorded there after that is lost (%s)", r.db, count(lost, "spool")), "")
+		code = orCode(code, exitUsage)
+	}
 	if bad := r.st.Ingested().Bad; bad > 0 {
 		r.c.fail(fmt.Sprintf("%d recorded lines could not be read: they are kept beside the database, in %s.spool", bad, r.db), "")
 		code = orCode(code, exitUsage)
 	}
-	if err := r.report(ctx, ex); err != nil {
+	f, err := r.report(ctx, ex)
+	if err != nil {
 		r.c.fail(err.Error(), "")
 		code = orCode(code, exitUsage)
+	}
+	if f != nil && len(f.RequiredBlocked) > 0 { // everything that the processes recorded is there by now
+		code = orCode(code, exitBlocked)
 	}
 	if code != 0 {
 		return &exitError{code}
@@ -368,15 +465,22 @@ func (r *testRun) end(ctx context.Context, ex *gotest.Exit) {
 	if ex.Code == 0 && len(r.result.Silent()) > 0 {
 		ex.Code = 1
 	}
-	r.pending = append(r.pending, r.record(status, ex))
+	run := r.record(status, ex)
+	// First where it needs nobody else: whatever comes between, the run has its end.
+	if err := r.release(run); err != nil && r.recErr == nil {
+		r.recErr = err
+	}
+	r.pending = append(r.pending, run)
 	r.mu.Unlock()
+	r.hold.Release() // before the last taking in, which sweeps
 	r.flushAll(ctx)
 }
 
-func (r *testRun) report(ctx context.Context, ex *gotest.Exit) error {
+// report writes feedback.json and the summary. The feedback is there also when it could not be written.
+func (r *testRun) report(ctx context.Context, ex *gotest.Exit) (*report.Feedback, error) {
 	f, err := report.Build(ctx, r.st, r.id)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	cfg := &report.PrintConfig{Style: r.style, Show: r.show, Suite: r.suite}
 	if ex.Signal != nil {
@@ -387,7 +491,18 @@ func (r *testRun) report(ctx context.Context, ex *gotest.Exit) error {
 	if werr == nil {
 		cfg.FeedbackPath = r.relative(path)
 	}
-	return errors.Join(report.Print(r.c.out, f, cfg), werr)
+	if r.junit != "" {
+		werr = errors.Join(werr, f.WriteJUnit(r.junit))
+	}
+	if r.json {
+		r.stream.End(f, cfg.FeedbackPath)
+		return f, werr
+	}
+	werr = errors.Join(report.Print(r.c.out, f, cfg), werr)
+	if r.actions != nil {
+		werr = errors.Join(werr, r.actions.report(r.c.out, f))
+	}
+	return f, werr
 }
 
 // relative is a path as the user would type it, where that is shorter.

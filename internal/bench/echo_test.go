@@ -40,6 +40,9 @@ var echoBinary = sync.OnceValues(func() (string, error) {
 var binDir string
 
 func TestMain(m *testing.M) {
+	if os.Getenv(frameServerEnv) != "" {
+		os.Exit(serveFrames())
+	}
 	code := m.Run()
 	if binDir != "" {
 		os.RemoveAll(binDir)

@@ -12,12 +12,14 @@ import (
 	"github.com/m3-go/m3/trace"
 )
 
-// page is where the results are written down, from the module's root.
-const page = "docs/conformance.md"
-
 // Section compares text with the section of docs/conformance.md between the comments "BEGIN name" and "END name". With update it writes
 // text there instead. The error names the section and how to bring it up to date.
 func Section(name, text string, update bool) error {
+	return PageSection("docs/conformance.md", name, text, update)
+}
+
+// PageSection is [Section] for any page, named from the module's root.
+func PageSection(page, name, text string, update bool) error {
 	root, err := moduleRoot()
 	if err != nil {
 		return err

@@ -22,6 +22,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if path, ok := os.LookupEnv(fullEnv); ok {
+		os.Exit(recordUntilFull(path))
+	}
 	if base, ok := rawserver.Asked(); ok {
 		os.Exit(serveNoisily(base))
 	}

@@ -3,6 +3,8 @@ package evidence
 import (
 	"bytes"
 	"testing"
+
+	"github.com/m3-go/m3/internal/wiretest"
 )
 
 // FuzzDecode checks that every part of a decoded text maps back to bytes whose decoded form has it.
@@ -10,6 +12,7 @@ func FuzzDecode(f *testing.F) {
 	for _, s := range []string{`a\nb\u0041\ud83d\ude00\ud83dx\x41\q\`, "%41%zz%4", `\\\"\/`, ""} {
 		f.Add([]byte(s), uint8(1), uint8(3))
 	}
+	wiretest.Seed(f, func(sent []byte) { f.Add(sent, uint8(1), uint8(3)) })
 	f.Fuzz(func(t *testing.T, src []byte, from, length uint8) {
 		for _, e := range []escaping{jsonEscapes, urlEscapes, nameEscapes} {
 			plain := e.decode(nil, src)

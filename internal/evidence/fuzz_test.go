@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/m3-go/m3/internal/wiretest"
 )
 
 // fuzzSeeds are inputs near the rules.
@@ -26,6 +28,7 @@ func FuzzRedactor(f *testing.F) {
 		f.Add([]byte(s), `abc"d\`)
 		f.Add([]byte(s), `12345678`)
 	}
+	wiretest.Seed(f, func(sent []byte) { f.Add(sent, "secret-one") })
 	f.Fuzz(func(t *testing.T, in []byte, secret string) {
 		plain := NewRedactor(nil)
 		checkBytes(t, plain, in)

@@ -26,6 +26,8 @@ type TapeConfig struct {
 	// StderrBytes is how much of the stderr of each connection is kept as events, in bytes; each event counts as 512 at least. What comes after
 	// is counted, and is the finding stderr-flood. 0: 16 MiB; negative: no bound.
 	StderrBytes int64
+	// Start is when the execution began. Zero: now.
+	Start time.Time
 	// Now is the clock. Nil: time.Now.
 	Now func() time.Time
 }
@@ -60,7 +62,8 @@ type Tape struct {
 	findings  []trace.Finding
 	uncounted int64 // findings over the bound
 	originals originals
-	recent    [64]place // of the last events, by sequence
+	recent    [64]place     // of the last events, by sequence
+	changed   chan struct{} // closed at the next event; nil while nobody waits for it
 }
 
 // place is where an event happened. Findings about it are put in the same place.
@@ -98,7 +101,9 @@ func NewTape(id trace.ExecutionID, sink Sink, r *Redactor, cfg *TapeConfig) *Tap
 		t.r = NewRedactor(nil)
 	}
 	t.pool.New = func() any { return new(draft) }
-	t.start = t.cfg.Now()
+	if t.start = t.cfg.Start; t.start.IsZero() {
+		t.start = t.cfg.Now()
+	}
 	t.originals.budget = t.cfg.OriginalBytes
 	return t
 }
@@ -141,6 +146,7 @@ func (t *Tape) put(d *draft) int64 {
 	if d.ev.Time.IsZero() {
 		d.ev.Time = t.cfg.Now()
 	}
+	d.ev.Time = t.steady(d.ev.Time)
 	d.encode(t.cfg.BlobBytes)
 	t.mu.Lock()
 	seq := t.append(d)
@@ -232,10 +238,20 @@ func (t *Tape) append(d *draft) int64 {
 		return -1
 	}
 	t.seq++
+	t.wake()
 	t.offset = offset
 	t.originals.put(seq, d.original)
 	t.recent[seq%int64(len(t.recent))] = place{seq, d.ev.Phase, d.ev.SessionID, d.ev.TurnID, d.ev.Server, d.ev.ConnectionID}
 	return seq
+}
+
+// steady is a time of our own clock as it would be had nobody set that since the execution began: the start and what has passed since. So a step of
+// the machine's clock moves no event. A time without monotonic reading comes from elsewhere and stays as it is.
+func (t *Tape) steady(at time.Time) time.Time {
+	if at.Round(0) == at || t.start.Round(0) == t.start {
+		return at
+	}
+	return t.start.Add(at.Sub(t.start))
 }
 
 // offsetOf returns the offset of an event at that time: never less than the one before, and, for a time without monotonic
@@ -255,6 +271,29 @@ func (t *Tape) fail(err error) {
 	}
 	t.err = err
 	t.limit("persistence_failed", "the store failed: "+t.r.String(err.Error()))
+}
+
+var closedChannel = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+
+// wake tells who waits that something has been recorded, under the lock.
+func (t *Tape) wake() {
+	if t.changed != nil {
+		close(t.changed)
+		t.changed = nil
+	}
+}
+
+// Changed returns a channel that is closed when the next event has been recorded; a closed one after Finish.
+func (t *Tape) Changed() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.finished {
+		return closedChannel
+	}
+	if t.changed == nil {
+		t.changed = make(chan struct{})
+	}
+	return t.changed
 }
 
 // Err returns the first error of the sink.
@@ -301,17 +340,19 @@ func (t *Tape) Finish(f trace.Finished) error {
 		f.Error, _ = t.r.Bytes(cleanJSON(f.Error))
 	}
 	d := t.pool.Get().(*draft)
-	d.set(&trace.Event{Kind: trace.KindExecutionFinished, Time: t.cfg.Now(), Phase: trace.PhaseTerminal, Source: ownSource})
+	d.set(&trace.Event{Kind: trace.KindExecutionFinished, Phase: trace.PhaseTerminal, Source: ownSource})
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.finished {
 		return t.err
 	}
 	f.Limitations = t.limits
-	d.ev.Payload, _ = json.Marshal(f) // strings and clean JSON: cannot fail
+	d.ev.Time = t.start.Add(t.offsetOf(t.cfg.Now())) // never before the start, whatever the clock says
+	d.ev.Payload, _ = json.Marshal(f)                // strings and clean JSON: cannot fail
 	d.encode(t.cfg.BlobBytes)
 	t.append(d)
 	t.finished = true
+	t.wake() // also when the last event could not be recorded
 	return t.err
 }
 

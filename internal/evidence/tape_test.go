@@ -477,3 +477,32 @@ func TestStderr(t *testing.T) {
 		}
 	}
 }
+
+// Who waits for a change is woken by the next event, and by the end; after it nobody waits.
+func TestTapeChanged(t *testing.T) {
+	t.Parallel()
+	tape := NewTape("e1", &discard{}, nil, nil)
+	closed := func(c <-chan struct{}) bool {
+		select {
+		case <-c:
+			return true
+		default:
+			return false
+		}
+	}
+	first := tape.Changed()
+	if closed(first) || tape.Changed() != first {
+		t.Error("it changed, and nothing happened")
+	}
+	tape.Record(&trace.Event{Kind: trace.KindDiagnostic, Diagnostic: &trace.Diagnostic{Code: "x"}})
+	second := tape.Changed()
+	if !closed(first) || closed(second) {
+		t.Errorf("after an event: %v, %v", closed(first), closed(second))
+	}
+	if err := tape.Finish(trace.Finished{Outcome: trace.OutcomeCompleted}); err != nil {
+		t.Fatal(err)
+	}
+	if !closed(second) || !closed(tape.Changed()) {
+		t.Error("the end wakes nobody")
+	}
+}

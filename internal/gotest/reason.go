@@ -101,6 +101,9 @@ func (p *Package) reason() string {
 		if p.anyFailed() {
 			return ""
 		}
+		if c := crashOf(p.Output.String()); c != "" {
+			return c
+		}
 		return "every test passed, but the test process ended with a failure"
 	}
 	if u, _, ok := p.usage(); ok {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/m3-go/m3/internal/wiretest"
 	"github.com/m3-go/m3/trace"
 )
 
@@ -102,6 +103,7 @@ func FuzzCheckResult(f *testing.F) {
 		f.Add("tools/list", seed)
 		f.Add("tools/call", seed)
 	}
+	wiretest.Seed(f, func(sent []byte) { f.Add("tools/call", string(sent)) })
 	f.Fuzz(func(t *testing.T, method, result string) {
 		for _, d := range CheckResult(method, trace.JSON(result)) {
 			if d.Pointer == "" || d.Message == "" {

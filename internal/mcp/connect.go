@@ -39,6 +39,8 @@ type Config struct {
 	// Request answers the server's requests for sampling, roots and elicitation, each on a goroutine of its own. What was not
 	// declared is never passed on, ping is answered here. handled false is answered with "method not found".
 	Request func(ctx context.Context, method string, params trace.JSON) (result any, err *rpc.ErrorObject, handled bool)
+	// Elicit answers elicitation/create of the legacy eras, one after the other in the order of their arrival. Nil: Request does.
+	Elicit func(ctx context.Context, in *Asked) (result trace.JSON, err *rpc.ErrorObject)
 	// Notification is told of every notification of the server, progress included, on the reader: it must not block, and params are
 	// valid during the call only.
 	Notification func(method string, params trace.JSON)
@@ -202,7 +204,7 @@ func (c *connector) session(info *Info, found []trace.Finding) *Session {
 		Kind: trace.KindMCPInitialized, Phase: trace.PhaseInitialization, Server: c.cfg.Server, ConnectionID: c.link.id,
 		Source: trace.Source{Origin: trace.OriginNormalized, Source: "mcp"}, Payload: info.payload(),
 	})
-	return &Session{link: c.link, info: info, meta: newMeta(info.ProtocolVersion, &c.cfg.Capabilities, c.cfg.ClientName, c.cfg.ClientVersion).withLogLevel(c.cfg.LogLevel)}
+	return &Session{link: c.link, info: info, meta: c.cfg.meta(info.ProtocolVersion, c.cfg.Capabilities)}
 }
 
 // find records a finding about an answer of the set-up.

@@ -209,6 +209,41 @@ func TestUnsupportedVersionWithoutCommon(t *testing.T) {
 	}
 }
 
+// A server that refuses the version that it lists as supported is asked once more, with a pin or without, and no third time.
+func TestRefusedVersionIsListed(t *testing.T) {
+	t.Parallel()
+	for _, pin := range []string{"", Version20260728} {
+		for _, refusals := range []int{1, 2} {
+			t.Run(fmt.Sprintf("pin %q, %d refusals", pin, refusals), func(t *testing.T) {
+				t.Parallel()
+				r := newRig(t)
+				asked := 0
+				cfg := r.config(talk(func(m *message, say func(string, ...any)) {
+					if asked++; asked <= refusals {
+						say(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32022,"message":"no","data":{"requested":"2026-07-28","supported":["2026-07-28"]}}}`, m.ID)
+						return
+					}
+					say(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{},"ttlMs":0,"cacheScope":"public"}}`, m.ID)
+				}))
+				cfg.Protocol = pin
+				if refusals == 1 {
+					if s := r.connect(cfg); s.Protocol() != Version20260728 {
+						t.Errorf("protocol %s", s.Protocol())
+					}
+				} else {
+					r.refused(cfg, "asked for protocol 2026-07-28, but the server refused it although it offers 2026-07-28")
+				}
+				if d := cmp.Diff([]string{"server/discover", "server/discover"}, r.sent()); d != "" {
+					t.Error(d)
+				}
+				if f := r.finding("refused-version-listed"); f.Sequence != r.messages()[1].event.Sequence {
+					t.Errorf("the finding is about event %d, not about the refusal", f.Sequence)
+				}
+			})
+		}
+	}
+}
+
 // A pin is never traded for another version: not for a legacy server, and not for a modern one that lists others.
 func TestModernPinRefused(t *testing.T) {
 	t.Parallel()

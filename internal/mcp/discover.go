@@ -6,14 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/m3-go/m3/internal/rpc"
+	"github.com/m3-go/m3/trace"
 )
 
 // The modern era: set-up and probe are one request, server/discover.
 
-// discover asks server/discover in the given version.
+// discover asks server/discover in the given version. A server that refuses the version and lists it as supported is asked once more: the schema
+// has clients choose from the list and retry (UnsupportedProtocolVersionError), and such a server may have changed its mind.
 func (c *connector) discover(ctx context.Context, version string, own bool) (*rpc.Response, error) {
 	c.link.use(version)
 	m := newMeta(version, &c.cfg.Capabilities, c.cfg.ClientName, c.cfg.ClientVersion)
@@ -21,7 +24,17 @@ func (c *connector) discover(ctx context.Context, version string, own bool) (*rp
 	if err != nil {
 		return nil, err
 	}
+	resp, err := c.call(ctx, string(StageDiscover), params, own)
+	if err != nil || !refusesListed(resp.Error, version) {
+		return resp, err
+	}
+	c.find("refused-version-listed", trace.SeverityError, resp, fmt.Sprintf("server/discover in protocol %s was refused with an error that lists %s as supported; it was sent again, once", version, version))
 	return c.call(ctx, string(StageDiscover), params, own)
+}
+
+// refusesListed reports whether an answer is an UnsupportedProtocolVersionError that lists the refused version.
+func refusesListed(e *rpc.ErrorObject, version string) bool {
+	return e != nil && isCode(e, codeUnsupportedProtocol) && slices.Contains(supported(e), version)
 }
 
 // discoverPinned sets up a session in the pinned modern version, or tells why the server does not speak it.

@@ -3,6 +3,7 @@ package mcp
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/m3-go/m3/internal/rpc"
@@ -97,9 +98,13 @@ func (e *ConnectError) Unwrap() error { return e.Err }
 
 // versionError is the refusal of a version: it names what was asked and what is there.
 func versionError(stage Stage, asked string, offered []string) *ConnectError {
+	but := offers(offered)
+	if slices.Contains(offered, asked) {
+		but = "refused it although it " + but
+	}
 	return &ConnectError{
 		Stage: stage, Protocol: asked, Offered: offered, Err: ErrVersion,
-		Reason: fmt.Sprintf("asked for protocol %s, but the server %s", asked, offers(offered)),
+		Reason: fmt.Sprintf("asked for protocol %s, but the server %s", asked, but),
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -191,6 +192,39 @@ func TestGetStream(t *testing.T) {
 		}
 	case <-time.After(10 * time.Second):
 		t.Fatal("the request on the GET stream was not answered")
+	}
+}
+
+// Many servers drop a request for which there is no GET stream yet. So a session begins when the stream is there, or a quarter of a second later.
+func TestSessionBeginsWithItsGetStream(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name    string
+		answers bool
+	}{{"slow to answer", true}, {"no headers before the first event", false}} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			var open atomic.Bool
+			r := newRig(t)
+			cfg := r.http(legacyHTTP(nil, func(w http.ResponseWriter, r *http.Request) {
+				if tc.answers {
+					time.Sleep(100 * time.Millisecond) // the server's own slowness
+					open.Store(true)
+					w.Header().Set("Content-Type", "text/event-stream")
+					w.(http.Flusher).Flush()
+				}
+				<-r.Context().Done()
+			}, nil))
+			cfg.Protocol, cfg.Capabilities = Version20251125, Capabilities{Roots: true}
+			began := time.Now()
+			r.connect(cfg)
+			if open.Load() != tc.answers {
+				t.Error("the session began before its GET stream was there")
+			}
+			if d := time.Since(began); d > 5*time.Second {
+				t.Errorf("it took %v", d)
+			}
+		})
 	}
 }
 

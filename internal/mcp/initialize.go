@@ -87,8 +87,8 @@ func (c *connector) initialized(ctx context.Context, resp *rpc.Response, asked s
 		return nil, &ConnectError{Stage: StageInitialized, Reason: err.Error(), Protocol: c.cfg.Protocol, Probe: c.probe, Err: err}
 	}
 	s := c.session(info, f.findings(string(StageInitialize), "init-result", clauseLifecycle, resp.Received, resp.ID))
-	if t, ok := c.link.transport.(streamOpener); ok && c.cfg.Capabilities.any() {
-		t.OpenStream() // where an HTTP server sends its requests
+	if c.cfg.Capabilities.any() {
+		s.OpenStream(ctx) // where an HTTP server sends its requests: what it asks for during the first call must not get lost
 	}
 	return s, nil
 }

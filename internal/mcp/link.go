@@ -19,6 +19,7 @@ type link struct {
 	settled  atomic.Pointer[string]
 	progress progress
 	serving  serving
+	turns    turns
 	// listenings are the open subscriptions; logs says that some request asked for log messages.
 	listenings listenings
 	logs       atomic.Bool
@@ -27,7 +28,7 @@ type link struct {
 // The optional powers of a transport. *wire.HTTP has them all; one that wraps it must pass them on.
 type (
 	protocolSetter interface{ SetProtocol(version string) }
-	streamOpener   interface{ OpenStream() }
+	streamOpener   interface{ OpenStreamNow(context.Context) }
 	aborter        interface{ Abort(id trace.RPCID) }
 )
 
@@ -43,7 +44,7 @@ func dial(ctx context.Context, cfg *Config) (*link, error) {
 	l.id, l.transport = id, t
 	l.conn = rpc.New(&rpc.Config{
 		Tape: cfg.Tape, Server: cfg.Server, Connection: id,
-		Request: l.request, Notification: l.notification, Cancel: l.cancel,
+		Request: l.request, Arrived: l.arrived, Notification: l.notification, Cancel: l.cancel,
 	})
 	l.conn.Start(t)
 	g.pass(l.conn)

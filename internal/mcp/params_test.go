@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/m3-go/m3/internal/wiretest"
 	"github.com/m3-go/m3/trace"
 )
 
@@ -157,6 +158,7 @@ func FuzzParams(f *testing.F) {
 	f.Add([]byte(`{"a":1,"a":[2.50],"b":{"_meta":{}}}`), "token")
 	f.Add([]byte("{\n}"), "")
 	f.Add([]byte(`{"_meta":1}`), "x")
+	wiretest.Seed(f, func(sent []byte) { f.Add(sent, "token") })
 	m := modernMeta()
 	f.Fuzz(func(t *testing.T, params []byte, own string) {
 		got, err := m.appendParams(nil, json.RawMessage(params), "1", map[string]any{"own": own})

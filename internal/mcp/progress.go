@@ -71,6 +71,11 @@ func (p *progress) find(token trace.RPCID) (r *reporter, issued bool) {
 type reporter struct {
 	fn func(Progress)
 
+	// What the reader knows of the values so far.
+	last  float64
+	begun bool
+	stuck bool // a value was not greater than the one before, and that has been told
+
 	mu    sync.Mutex
 	queue []Progress
 	idle  chan struct{} // closed when the goroutine has ended; nil when there is none
@@ -139,12 +144,33 @@ func (l *link) report(params []byte, sequence int64) {
 	if p.Progress, known = numberMember(params, "progress"); !known {
 		l.find(trace.Finding{Code: "progress-invalid", Severity: trace.SeverityError, Sequence: sequence, Offset: -1, Clause: clauseProgress,
 			Message: "a progress notification has no number under progress"})
+	} else if r.stalls(p.Progress) {
+		l.find(trace.Finding{Code: "progress-not-increasing", Severity: trace.SeverityError, Sequence: sequence, Offset: -1, Clause: clauseProgress,
+			Message: "progress " + number(p.Progress) + " came after " + number(r.last) + " under the token " + shorten(string(token)) + ": it must increase with each notification"})
 	}
+	r.note(p.Progress, known)
 	if total, ok := numberMember(params, "total"); ok {
 		p.Total = &total
 	}
 	r.put(p)
 }
+
+// stalls reports whether a value is not greater than the one before; once for a call. It is called by the reader alone, as note is.
+func (r *reporter) stalls(v float64) bool {
+	if !r.begun || r.stuck || v > r.last {
+		return false
+	}
+	r.stuck = true
+	return true
+}
+
+func (r *reporter) note(v float64, known bool) {
+	if known {
+		r.last, r.begun = v, true
+	}
+}
+
+func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
 const clauseProgress = "basic/utilities/progress"
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/m3-go/m3/internal/wiretest"
 	"github.com/m3-go/m3/trace"
 )
 
@@ -43,6 +44,7 @@ func FuzzMember(f *testing.F) {
 	f.Add([]byte(`{"a":1,"b":[{"c":"}"}],"resultType":"x\\\"y"}`), "resultType")
 	f.Add([]byte(`{"a":{"b":[]},"":null}`), "")
 	f.Add([]byte(`{"a"`), "a")
+	wiretest.Seed(f, func(sent []byte) { f.Add(sent, "result") })
 	f.Fuzz(func(t *testing.T, obj []byte, name string) {
 		got := member(obj, name)
 		var want map[string]json.RawMessage

@@ -25,6 +25,10 @@ func errorObject(code int, format string, args ...any) *rpc.ErrorObject {
 
 // request answers one request of the server. It runs on a goroutine of its own, so a server may ask while it still owes us an answer.
 func (l *link) request(ctx context.Context, in *rpc.Incoming) {
+	if t, ok := in.Local.(*turn); ok {
+		defer t.end()
+		t.await(ctx)
+	}
 	if version := l.version(); Modern(version) { // where clients send no answers either: the server's request stays without one
 		l.findRequest(in, "server-request", trace.SeverityError, "the server sent the request "+in.Method+"; in "+version+" servers send none, and it gets no answer")
 		l.conn.Ignore(in.ID)
@@ -32,17 +36,21 @@ func (l *link) request(ctx context.Context, in *rpc.Incoming) {
 	}
 	l.serving.begin(in)
 	defer l.serving.end(in.ID)
-	result, e := l.answer(ctx, in)
-	_ = l.conn.Reply(ctx, in.ID, result, e) // a failed write ends the connection, and its reason is told there
+	asked := &Asked{Params: in.Params, For: in.For}
+	result, e := l.answer(ctx, in, asked)
+	_ = l.conn.ReplyNoted(ctx, in.ID, result, e, asked.Note) // a failed write ends the connection, and its reason is told there
 }
 
-func (l *link) answer(ctx context.Context, in *rpc.Incoming) ([]byte, *rpc.ErrorObject) {
+func (l *link) answer(ctx context.Context, in *rpc.Incoming, asked *Asked) ([]byte, *rpc.ErrorObject) {
 	version := l.version()
 	if in.Method == "ping" {
 		return []byte(`{}`), nil
 	}
 	if e := l.refuse(in, version); e != nil {
 		return nil, e
+	}
+	if in.Method == methodElicit && l.cfg.Elicit != nil {
+		return l.cfg.Elicit(ctx, asked)
 	}
 	if l.cfg.Request == nil {
 		return nil, errorObject(codeMethodNotFound, "method not found: %s", in.Method)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 
 	"github.com/m3-go/m3/internal/rpc"
 	"github.com/m3-go/m3/trace"
@@ -15,6 +16,7 @@ type Session struct {
 	link *link
 	info *Info
 	meta *meta
+	more [ElicitForm | ElicitURL + 1]atomic.Pointer[meta] // with more modes of elicitation, made at their first use
 }
 
 // Op is one request of a session.
@@ -35,6 +37,12 @@ type Op struct {
 	Progress func(Progress)
 	// Header is added to the HTTP request.
 	Header http.Header
+	// Elicit are modes of elicitation that this request declares beside the session's, from 2026-07-28 on.
+	Elicit Modes
+	// Note is JSON that is kept with the request's event and not sent.
+	Note trace.JSON
+	// Issued, if not nil, is told the request's id before anything is sent.
+	Issued func(id trace.RPCID)
 	// Claimed says that the caller takes a result of any type: an extension's own is then no finding.
 	Claimed bool
 }
@@ -90,12 +98,12 @@ func (s *Session) Do(ctx context.Context, op *Op) (*rpc.Response, error) {
 		s.link.logs.Store(true)
 	}
 	buf := buffers.Get().(*[]byte)
-	params, err := s.meta.appendParams((*buf)[:0], op.Params, token, op.Meta)
+	params, err := s.metaFor(op.Elicit).appendParams((*buf)[:0], op.Params, token, op.Meta)
 	if err != nil {
 		return nil, &ParamsError{op.Method, err}
 	}
 	resp, err := s.link.conn.Call(ctx, &rpc.Request{
-		Method: op.Method, Params: orNil(params), Name: op.name(), Header: op.Header, Phase: trace.PhaseMCPCall, Own: op.Own,
+		Method: op.Method, Params: orNil(params), Name: op.name(), Header: op.Header, Phase: trace.PhaseMCPCall, Own: op.Own, Note: op.Note, Issued: op.Issued,
 	})
 	if cap(params) <= keepBuffer { // Call kept nothing of it
 		*buf = params

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/m3-go/m3/eval"
 	"github.com/m3-go/m3/store"
 	"github.com/m3-go/m3/trace"
 )
@@ -47,6 +48,8 @@ type builder struct {
 	stopped bool
 	byTest  map[string][]trace.ExecutionID
 	counts  map[findingKey]*FindingCount
+	// verdicts counts evaluations by status.
+	verdicts map[trace.ExecutionID]map[eval.Status]int
 }
 
 type findingKey struct {
@@ -84,6 +87,12 @@ func (b *builder) executions() error {
 	if err != nil {
 		return err
 	}
+	if b.f.RequiredBlocked, err = store.Blocked(b.ctx, b.r, b.f.RunID, infos); err != nil {
+		return err
+	}
+	if err := b.evaluations(); err != nil {
+		return err
+	}
 	b.byTest, b.counts = map[string][]trace.ExecutionID{}, map[findingKey]*FindingCount{}
 	for i := range infos {
 		e, err := b.execution(&infos[i])
@@ -104,6 +113,23 @@ func (b *builder) executions() error {
 	return nil
 }
 
+// evaluations counts the verdicts of each execution.
+func (b *builder) evaluations() error {
+	rows, err := b.r.Evaluations(b.ctx, &store.EvaluationQuery{RunID: b.f.RunID})
+	if err != nil {
+		return err
+	}
+	b.verdicts = map[trace.ExecutionID]map[eval.Status]int{}
+	for i := range rows {
+		r := &rows[i]
+		if b.verdicts[r.Execution] == nil {
+			b.verdicts[r.Execution] = map[eval.Status]int{}
+		}
+		b.verdicts[r.Execution][r.Status]++
+	}
+	return nil
+}
+
 func rank(s trace.Severity) int {
 	return slices.Index([]trace.Severity{trace.SeverityError, trace.SeverityWarning, trace.SeverityNote}, s)
 }
@@ -111,7 +137,10 @@ func rank(s trace.Severity) int {
 func (b *builder) execution(in *store.ExecutionInfo) (Execution, error) {
 	e := Execution{ExecutionID: in.ID, Kind: in.Kind, SuiteID: in.SuiteID, Suite: in.Suite, Case: in.Case, TestID: in.TestID,
 		Servers: in.Servers, Lifecycle: "open", Outcome: in.Outcome, EventCount: in.EventCount, Complete: in.Complete,
-		Limitations: []trace.Limitation{}, Findings: []trace.Finding{}}
+		Limitations: []trace.Limitation{}, Findings: []trace.Finding{}, EvaluationCounts: b.verdicts[in.ID]}
+	if e.EvaluationCounts == nil {
+		e.EvaluationCounts = map[eval.Status]int{}
+	}
 	if in.Finished != nil {
 		e.Lifecycle = "finished"
 	}
@@ -379,6 +408,7 @@ func (b *builder) parents(outcome store.TestStatus) map[string]bool {
 func (b *builder) summary() {
 	s := &b.f.Summary
 	s.Tests, s.Executions, s.Failures = len(b.f.Tests), len(b.f.Executions), len(b.f.Failures)
+	s.RequiredBlocked = len(b.f.RequiredBlocked)
 	s.TestOutcomeCounts, s.FindingCounts = map[store.TestStatus]int{}, map[trace.Severity]int{}
 	for i := range b.f.Tests {
 		s.TestOutcomeCounts[b.f.Tests[i].Outcome]++
@@ -420,7 +450,7 @@ func (b *builder) notNull() {
 	f := b.f
 	f.Command, f.Suites, f.Tests = list(f.Command), list(f.Suites), list(f.Tests)
 	f.Packages, f.Executions, f.Failures = list(f.Packages), list(f.Executions), list(f.Failures)
-	f.Findings, f.Limitations = list(f.Findings), list(f.Limitations)
+	f.Findings, f.Limitations, f.RequiredBlocked = list(f.Findings), list(f.Limitations), list(f.RequiredBlocked)
 }
 
 func list[T any](s []T) []T {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/m3-go/m3/eval"
 	"github.com/m3-go/m3/store"
 	"github.com/m3-go/m3/trace"
 )
@@ -21,15 +22,17 @@ type Feedback struct {
 	Command       []string        `json:"command"`
 	StartedAt     time.Time       `json:"started_at"`
 	FinishedAt    *time.Time      `json:"finished_at"`
-	ExitCode      *int            `json:"exit_code"`
+	ExitCode      *int            `json:"exit_code"` // go test's
 	Suites        []store.Suite   `json:"suites"`
 	Tests         []TestRecord    `json:"tests"`
 	Packages      []PackageRecord `json:"packages"`
 	Executions    []Execution     `json:"executions"`
 	Failures      []Failure       `json:"failures"`
 	Findings      []FindingCount  `json:"findings"`
-	Summary       Summary         `json:"summary"`
-	Limitations   []string        `json:"limitations"`
+	// RequiredBlocked are the required evaluations that did not pass or are missing. They make the run fail, and change no outcome of a test or an execution.
+	RequiredBlocked []eval.Blocked `json:"required_blocked"`
+	Summary         Summary        `json:"summary"`
+	Limitations     []string       `json:"limitations"`
 }
 
 // TestRecord is one attempt of one test.
@@ -79,6 +82,8 @@ type Execution struct {
 	// Findings lists the first hundred; FindingCount counts all.
 	Findings     []trace.Finding `json:"findings"`
 	FindingCount int             `json:"finding_count"`
+	// EvaluationCounts counts the evaluations and checks by status: their verdicts are no outcome of the execution.
+	EvaluationCounts map[eval.Status]int `json:"evaluation_counts"`
 	// Unavailable says why the trace could not be read, when it could not.
 	Unavailable string `json:"unavailable,omitempty"`
 }
@@ -115,6 +120,7 @@ type Summary struct {
 	SkippedTests       int                      `json:"skipped_tests"`
 	TestOutcomeCounts  map[store.TestStatus]int `json:"test_outcome_counts"`
 	FindingCounts      map[trace.Severity]int   `json:"finding_counts"`
+	RequiredBlocked    int                      `json:"required_blocked"`
 	// SkippedOnly says that tests were there and every one was skipped.
 	SkippedOnly bool `json:"skipped_only"`
 }
@@ -140,24 +146,46 @@ func (f *Feedback) WriteFile(path string) error {
 	if err != nil {
 		return err
 	}
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := writeFile(path, b); err != nil {
 		return fmt.Errorf("write feedback: %w", err)
 	}
-	tmp, err := os.CreateTemp(dir, ".feedback-*")
+	return nil
+}
+
+// WriteJUnit writes the run as JUnit XML at path, as WriteFile does.
+func (f *Feedback) WriteJUnit(path string) error {
+	b, err := f.JUnit()
 	if err != nil {
-		return fmt.Errorf("write feedback: %w", err)
+		return err
+	}
+	if err := writeFile(path, b); err != nil {
+		return fmt.Errorf("write the JUnit file: %w", err)
+	}
+	return nil
+}
+
+// writeFile makes the directories and puts b at path, whole or not at all.
+func writeFile(path string, b []byte) error {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(dir, ".m3-*")
+	if err != nil {
+		return err
 	}
 	_, err = tmp.Write(b)
 	if cerr := tmp.Close(); err == nil {
 		err = cerr
 	}
 	if err == nil {
+		err = os.Chmod(tmp.Name(), 0o644)
+	}
+	if err == nil {
 		err = os.Rename(tmp.Name(), path)
 	}
 	if err != nil {
 		os.Remove(tmp.Name())
-		return fmt.Errorf("write feedback: %w", err)
 	}
-	return nil
+	return err
 }

@@ -26,10 +26,11 @@ type PrintConfig struct {
 	Stopped string
 }
 
-// What the summary shows of one failure.
+// What the summary shows of one failure, and of blocked evaluations.
 const (
 	maxOutputLines = 40
 	maxTraces      = 3
+	maxBlocked     = 20
 )
 
 // Print writes the summary of a finished run: what failed, each with its reason and the command that opens its trace, one
@@ -43,6 +44,7 @@ func Print(w io.Writer, f *Feedback, cfg *PrintConfig) error {
 		p.cfg.Show = "m3 show"
 	}
 	p.failures()
+	p.blocked()
 	p.table()
 	p.findings()
 	p.remarks()
@@ -67,6 +69,25 @@ func (p *printer) failures() {
 	p.line("\n%s", p.cfg.Style.paint(bold, "Failed:"))
 	for i := range p.f.Failures {
 		p.failure(&p.f.Failures[i])
+	}
+}
+
+// blocked tells what of the required evaluations makes the run fail.
+func (p *printer) blocked() {
+	list := p.f.RequiredBlocked
+	if len(list) == 0 {
+		return
+	}
+	p.line("\n%s", p.cfg.Style.paint(bold, "Required evaluations blocked the run:"))
+	for i := range list {
+		if i == maxBlocked {
+			p.line("  and %d more: they are in feedback.json", len(list)-i)
+			break
+		}
+		p.line("\n%s %s", p.cfg.Style.paint(red, "GATE"), CleanLine(list[i].String()))
+		if id := list[i].Execution; id != "" {
+			p.line("  trace: %s %s", p.cfg.Show, CleanLine(string(id)))
+		}
 	}
 }
 
@@ -319,7 +340,7 @@ func (p *printer) verdict() {
 	if s.SkippedOnly || s.Tests == 0 {
 		word = st.paint(yellow, "NONE")
 	}
-	if s.Failures > 0 || p.f.ExitCode != nil && *p.f.ExitCode != 0 {
+	if s.Failures > 0 || s.RequiredBlocked > 0 || p.f.ExitCode != nil && *p.f.ExitCode != 0 {
 		word = st.paint(red, "FAIL")
 	}
 	passed, failed := s.TestOutcomeCounts[store.TestPassed], s.TestOutcomeCounts[store.TestFailed]
@@ -334,6 +355,9 @@ func (p *printer) verdict() {
 		if n := p.kinds(k.kind); n > 0 {
 			line += fmt.Sprintf(", %s %s", count(n, k.noun), k.what)
 		}
+	}
+	if s.RequiredBlocked > 0 {
+		line += fmt.Sprintf(", %s blocked the run", count(s.RequiredBlocked, "required evaluation"))
 	}
 	if s.SkippedTests > 0 {
 		line += fmt.Sprintf(", %d skipped", s.SkippedTests)

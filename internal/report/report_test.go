@@ -97,6 +97,12 @@ func TestStreams(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			junit, err := f.JUnit()
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkGolden(t, name+".junit.xml", string(junit))
+			checkGolden(t, name+".github", github(f, name))
 			style := report.Style{Module: "example.test/" + name}
 			checkGolden(t, name+".plain", output(t, f, live, &report.LiveConfig{Style: style}))
 			style.Color = true
@@ -104,6 +110,14 @@ func TestStreams(t *testing.T) {
 				Now: func() time.Time { return start }}))
 		})
 	}
+}
+
+// github is what GitHub Actions gets of a run.
+func github(f *report.Feedback, name string) string {
+	g := &report.GitHub{Token: "TOKEN", Module: "example.test/" + name, Show: "m3 show"}
+	var b strings.Builder
+	g.Annotate(&b, f)
+	return b.String() + "\n" + g.Summary(f)
 }
 
 func output(t *testing.T, f *report.Feedback, live []func(*report.Live), cfg *report.LiveConfig) string {

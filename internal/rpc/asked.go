@@ -78,7 +78,7 @@ func (c *Conn) requested(in *arrival, method string) {
 	case idOther:
 		c.find(BadID, in.at(id), "the request %s has an id that is neither a string nor an integer: %s", quote([]byte(method)), quote(in.m.raw))
 	}
-	req := &Incoming{ID: id, Method: method, Sequence: in.seq}
+	req := &Incoming{ID: id, Method: method, Sequence: in.seq, For: in.f.For}
 	if in.m.params != nil {
 		req.Params = append(trace.JSON{}, in.m.params...)
 	}
@@ -96,6 +96,9 @@ func (c *Conn) requested(in *arrival, method string) {
 	}
 	if twice {
 		c.find(DuplicateRequestID, in.at(id), "the request %s uses the id %s while an earlier request under it is not answered", quote([]byte(method)), id)
+	}
+	if c.cfg.Arrived != nil {
+		c.cfg.Arrived(req)
 	}
 	go func() {
 		defer cancel()

@@ -27,6 +27,10 @@ type Request struct {
 	NoCancel bool
 	// ID is the JSON text of the request's id. Default: the next integer. An id that is in use makes Call fail.
 	ID trace.RPCID
+	// Note is JSON that is kept with the request's event and not sent.
+	Note trace.JSON
+	// Issued, if not nil, is told the request's id before anything is sent.
+	Issued func(id trace.RPCID)
 }
 
 // Response is the answer to a call: a result or an error.
@@ -49,6 +53,7 @@ type outgoing struct {
 	sent  atomic.Int64 // the event, or -1
 	over  atomic.Bool  // nothing is awaited
 	raw   bool         // bytes of the caller's own
+	memo  trace.JSON   // what is kept with the event
 }
 
 // Answered reports whether nothing is awaited for the message.
@@ -114,7 +119,7 @@ func (c *Conn) Call(ctx context.Context, r *Request) (*Response, error) {
 
 func newCall(r *Request) *call {
 	k := &call{began: time.Now(), noCancel: r.NoCancel || r.Method == "initialize", done: make(chan struct{}, 1)}
-	k.kind, k.phase, k.own = trace.KindMCPRequest, r.Phase, r.Own
+	k.kind, k.phase, k.own, k.memo = trace.KindMCPRequest, r.Phase, r.Own, r.Note
 	k.sent.Store(-1)
 	k.Method, k.Name, k.Header, k.Call = r.Method, r.Name, r.Header, k
 	if k.phase == "" {
@@ -135,6 +140,9 @@ func (c *Conn) add(k *call, r *Request) error {
 	k.ID = k.id
 	if k.custom {
 		c.reserve(r.ID)
+	}
+	if r.Issued != nil {
+		r.Issued(k.id)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

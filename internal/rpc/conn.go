@@ -31,6 +31,8 @@ type Config struct {
 	// Request is called with each request of the server, on a goroutine of its own. Its context ends when the server cancels the request or the
 	// connection ends. It answers with [Conn.Reply]. Nil: every request is answered with -32601.
 	Request func(ctx context.Context, in *Incoming)
+	// Arrived is called with each request of the server before Request is, in order, on the reader: it must not block. Nil: nobody is told.
+	Arrived func(in *Incoming)
 	// Notification is called with each notification, in order, on the reader: it must not block, and keep nothing of n. Nil: nobody is told.
 	Notification func(n *Notification)
 	// Cancel tells the server that a request whose call has ended is no longer wanted. It must not block for long. Nil: notifications/cancelled is sent.
@@ -43,6 +45,10 @@ type Incoming struct {
 	Method   string
 	Params   trace.JSON // nil when there were none
 	Sequence int64      // the event that holds it
+	// For is the id of the call of ours whose HTTP exchange brought it; empty elsewhere.
+	For trace.RPCID
+	// Local is for whoever answers it: what Config.Arrived leaves for Config.Request.
+	Local any
 }
 
 // Notification is a notification of the server.

@@ -15,7 +15,7 @@ func (c *Conn) Sent(f *wire.Frame) {
 	if o != nil {
 		ev.RPCID, ev.Method, ev.Phase, ev.Own = o.id, o.Method, o.phase, o.own
 		if !f.Resent {
-			ev.Kind = o.kind
+			ev.Kind, ev.Payload = o.kind, o.memo
 		}
 	}
 	seq := c.record(ev, f)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/m3-go/m3/internal/wiretest"
 )
 
 // show is a message in short.
@@ -140,6 +142,7 @@ func FuzzRead(f *testing.F) {
 	for _, s := range []string{`{"jsonrpc":"2.0","id":1,"result":{"a":[1,-2.5e+3,null,true,"\u00e4\n"]}}`, `[{"id":1},[]]`, `{"a":"` + "\n" + `"}`, `{"\u0069d":1}`, "\"\xff\""} {
 		f.Add([]byte(s))
 	}
+	wiretest.Seed(f, func(sent []byte) { f.Add(sent) })
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var r reader
 		one, batch, err := r.read(b, false)

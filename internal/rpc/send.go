@@ -27,10 +27,15 @@ func (c *Conn) Notify(ctx context.Context, method string, params []byte) error {
 
 // Reply answers a request of the server: with e when that is not nil, else with result, a JSON value on one line; nil is an empty object.
 func (c *Conn) Reply(ctx context.Context, id trace.RPCID, result []byte, e *ErrorObject) error {
+	return c.ReplyNoted(ctx, id, result, e, nil)
+}
+
+// ReplyNoted is Reply with a note for the event of the answer: JSON that is kept and not sent.
+func (c *Conn) ReplyNoted(ctx context.Context, id trace.RPCID, result []byte, e *ErrorObject, note trace.JSON) error {
 	c.mu.Lock()
 	delete(c.incoming, id)
 	c.mu.Unlock()
-	o := &outgoing{kind: trace.KindMCPResponse, id: id, phase: c.phase()}
+	o := &outgoing{kind: trace.KindMCPResponse, id: id, phase: c.phase(), memo: note}
 	b := append(append([]byte(`{"jsonrpc":"2.0","id":`), id...), ',')
 	switch {
 	case e != nil:

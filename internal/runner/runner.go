@@ -5,16 +5,19 @@ package runner
 import (
 	"sync/atomic"
 
+	"github.com/m3-go/m3/eval"
 	"github.com/m3-go/m3/store"
 )
 
 // Defaults are what a kit gets that names nothing itself.
 type Defaults struct {
-	Store store.Store // where the process records; the kit does not close it
+	Store store.Store // where the process records; the kit does not close it; nil when it does not
 	RunID string      // the run that the process recorded there
 	Suite string
 	// OnSecret is told of each variable that a secret was resolved from, as m3.Config.OnSecret.
 	OnSecret func(variable string)
+	// Gate is told of what is required, as m3.Config.Gate.
+	Gate *eval.Gate
 }
 
 // source is the one place in m3 that a process shares between its kits: what is recorded is decided for a process, not for a kit.

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/m3-go/m3/internal/wiretest"
 )
 
 // readAnswer reads an answer that comes in pieces of n bytes, and then ends.
@@ -92,6 +94,7 @@ func TestAnswerLongChunkLine(t *testing.T) {
 func FuzzAnswer(f *testing.F) {
 	f.Add([]byte("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"), uint8(1))
 	f.Add([]byte("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"), uint8(3))
+	wiretest.Seed(f, func(sent []byte) { f.Add(sent, uint8(3)) })
 	f.Fuzz(func(t *testing.T, data []byte, n uint8) {
 		status, body, _, err := readAnswer(data, int(n)+1)
 		if err != nil || status < 200 || status == 304 || status == 101 {

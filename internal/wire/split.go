@@ -4,7 +4,8 @@ import "bytes"
 
 const (
 	readBuffer   = 64 << 10
-	keepBuffer   = 1 << 20 // a buffer that grew beyond this is given back
+	keepBuffer   = 1 << 20   // a buffer that grew beyond this is given back
+	roomFrom     = 256 << 10 // a frame larger than this gets room of its own
 	tailSize     = 512
 	defaultFrame = 64 << 20
 )
@@ -22,6 +23,8 @@ type splitter struct {
 	dropped int64  // its bytes over max
 	tail    []byte // the last of those
 	lent    bool   // big is the frame that was handed out last
+	room    []byte // what big lies in, when it is large: see roomFor
+	noRoom  bool   // there is none
 }
 
 func newSplitter(max int64, buffer int) *splitter {
@@ -102,14 +105,29 @@ func (s *splitter) reclaim() {
 		return
 	}
 	s.lent, s.big = false, s.big[:0]
-	if cap(s.big) > keepBuffer {
-		s.big = nil
+	if s.room != nil || cap(s.big) > keepBuffer {
+		s.release()
+	}
+}
+
+// release gives up the memory of a large frame. The frame that was handed out last is not valid any more.
+func (s *splitter) release() {
+	s.big, s.lent = nil, false
+	if s.room != nil {
+		giveBack(s.room)
+		s.room = nil
 	}
 }
 
 // spill moves b to the frame that does not fit into the buffer, up to the cap.
 func (s *splitter) spill(b []byte) {
 	keep := min(int64(len(b)), s.max-int64(len(s.big)))
+	if s.room == nil && !s.noRoom && int64(len(s.big))+keep > roomFrom {
+		if s.room = roomFor(s.max); s.room != nil {
+			s.big = append(s.room, s.big...)
+		}
+		s.noRoom = s.room == nil
+	}
 	s.big = append(s.big, b[:keep]...)
 	if keep < int64(len(b)) {
 		s.drop(b[keep:])

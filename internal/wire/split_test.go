@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/m3-go/m3/internal/wiretest"
 )
 
 // cut feeds data in pieces of n bytes to a splitter and returns its frames.
@@ -97,6 +99,7 @@ func TestSplitterGivesBigBuffersBack(t *testing.T) {
 func FuzzSplitter(f *testing.F) {
 	f.Add([]byte("a\n\r\nbc"), uint8(1), uint8(3), uint8(16))
 	f.Add(bytes.Repeat([]byte("ab\n"), 40), uint8(7), uint8(0), uint8(5))
+	wiretest.Seed(f, func(sent []byte) { f.Add(sent, uint8(7), uint8(0), uint8(16)) })
 	f.Fuzz(func(t *testing.T, data []byte, n, max, buffer uint8) {
 		var all, want [][]byte
 		for _, fr := range cut(data, int(n)+1, int(buffer)+1, int64(max)) {
@@ -119,4 +122,54 @@ func FuzzSplitter(f *testing.F) {
 			t.Fatalf("%q, want %q", all, want)
 		}
 	})
+}
+
+// Large frames have room of their own, which is given back as soon as the frame is; what stands before and after them is whole.
+func TestLargeFrames(t *testing.T) {
+	t.Parallel()
+	var stream, want []byte
+	var sizes []int
+	for i, n := range []int{10, roomFrom - 1, roomFrom + 1, 10, 3 << 20, 5 << 20, 1, keepBuffer, keepBuffer + 1, 2 << 20} {
+		line := append(bytes.Repeat([]byte{byte('a' + i)}, n), '\n')
+		stream, sizes = append(stream, line...), append(sizes, n+1)
+	}
+	last := bytes.Repeat([]byte("z"), 2<<20) // without a terminator
+	stream = append(stream, last...)
+	s := newSplitter(4<<20, readBuffer)
+	var f Frame
+	frames, dropped := 0, int64(0)
+	take := func() {
+		want = append(want, f.Raw...)
+		if f.Dropped > 0 {
+			dropped += f.Dropped
+			want = append(want, bytes.Repeat(f.Raw[:1], int(f.Dropped)-1)...)
+			want = append(want, '\n')
+		} else if !f.Partial && len(f.Raw) != sizes[frames] {
+			t.Errorf("frame %d has %d bytes, want %d", frames, len(f.Raw), sizes[frames])
+		}
+		frames++
+	}
+	for rest := stream; len(rest) > 0; {
+		space := s.space()
+		if s.room != nil && len(s.big) == 0 {
+			t.Error("room is kept without a frame")
+		}
+		n := copy(space, rest)
+		rest = rest[n:]
+		s.filled(n)
+		for s.next(&f) {
+			take()
+		}
+	}
+	if !s.rest(&f) || !f.Partial || len(f.Raw) != len(last) {
+		t.Errorf("the rest has %d bytes", len(f.Raw))
+	}
+	take()
+	s.release()
+	if s.room != nil || s.big != nil {
+		t.Error("room is kept after the end")
+	}
+	if frames != len(sizes)+1 || dropped != 1<<20+1 || !bytes.Equal(want, stream) {
+		t.Errorf("%d frames, %d bytes dropped, %d bytes of %d", frames, dropped, len(want), len(stream))
+	}
 }

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/m3-go/m3/internal/wiretest"
 )
 
 // events feeds data in pieces of n bytes to a parser.
@@ -100,6 +102,7 @@ func slow(data string) (out []string) {
 func FuzzSSE(f *testing.F) {
 	f.Add("data: a\r\ndata:b\r\r: c\n\nid: 1\n\n", uint8(1), uint8(200))
 	f.Add("\ufeffdata\n\ndata: x", uint8(3), uint8(4))
+	wiretest.Seed(f, func(sent []byte) { f.Add(string(sent), uint8(3), uint8(200)) })
 	f.Fuzz(func(t *testing.T, data string, n, max uint8) {
 		limit := int64(max) + 1
 		var raw []byte

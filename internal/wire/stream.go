@@ -75,6 +75,7 @@ func (t *stream) run() {
 	}
 	t.out.stop(err)
 	t.close(err)
+	t.split.release()
 	close(t.ended)
 }
 

@@ -7,10 +7,10 @@ import (
 )
 
 // streamBound is how long OpenStreamNow waits for an answer: some servers send the headers of an event stream with its first event.
-const streamBound = 500 * time.Millisecond
+const streamBound = 250 * time.Millisecond
 
 // OpenStreamNow is [HTTP.OpenStream], but it returns when the server has answered, so that nothing is lost that the server sends from then
-// on. It waits at most half a second, and not at all when the stream was opened before.
+// on. It waits at most a quarter of a second, and not at all when the stream was opened before.
 func (t *HTTP) OpenStreamNow(ctx context.Context) {
 	t.mu.Lock()
 	skip := t.streaming || t.protocol >= modernProtocol

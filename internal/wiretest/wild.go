@@ -20,7 +20,7 @@ import (
 //	on METHOD [N]     for the N-th message with the method, else for every one. METHOD is also start (before anything is read; stdio only), GET, DELETE,
 //	                  POST (before any other rule), and response (an answer of the client)
 //	> TEXT            send a message as the transport does: a line, the answer to the POST (in an event stream where a block sends several), or an event of
-//	                  the session's stream. ${id} is the message's id, ${text} its id without quotes, ${version} the protocol version that it asks for, ${HOST} the server,
+//	                  the session's stream. ${id} is the message's id, ${text} its id without quotes, ${version} the protocol version that it asks for, ${token} its progress token, ${HOST} the server,
 //	                  ${64K}, ${1M}, ${5M} and ${16M} text of that size, ${deep} a list nested 9,000 deep
 //	default           answer as a well-behaved server
 //	raw "TEXT"        send exactly these bytes (on HTTP+SSE: into the session's stream)
@@ -176,6 +176,9 @@ type asked struct {
 		Version string          `json:"protocolVersion"`
 		Cursor  json.RawMessage `json:"cursor"`
 		Request json.RawMessage `json:"requestId"`
+		Meta    struct {
+			Token json.RawMessage `json:"progressToken"`
+		} `json:"_meta"`
 	} `json:"params"`
 }
 
@@ -197,7 +200,7 @@ func (m *asked) expand(s, host string) string {
 	if version == "" {
 		version = "2025-11-25"
 	}
-	return strings.NewReplacer("${id}", string(m.ID), "${text}", strings.Trim(string(m.ID), `"`), "${version}", version, "${HOST}", host, "${cursor}", string(m.Params.Cursor),
+	return strings.NewReplacer("${id}", string(m.ID), "${text}", strings.Trim(string(m.ID), `"`), "${version}", version, "${HOST}", host, "${cursor}", string(m.Params.Cursor), "${token}", string(m.Params.Meta.Token),
 		"${64K}", filler(64<<10+1), "${1M}", filler(1<<20), "${5M}", filler(5<<20), "${16M}", filler(16<<20-1024), "${deep}", strings.Repeat("[", 9000)+strings.Repeat("]", 9000)).Replace(s)
 }
 

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/m3-go/m3/eval"
 	"github.com/m3-go/m3/store"
 	"github.com/m3-go/m3/trace"
 )
@@ -177,6 +178,11 @@ func (s *Store) ReadRawEvidence(ctx context.Context, ref trace.EvidenceRef, maxB
 		return store.Evidence{}, err
 	}
 	return store.ReadEvidence(s.catalog.Log, ref, maxBytes)
+}
+
+// Aggregate is that of [store.Reader].
+func (s *Store) Aggregate(ctx context.Context, q eval.Query) (eval.Report, error) {
+	return s.catalog.Aggregate(ctx, q, func(id trace.ExecutionID) (*trace.Trace, error) { return s.Trace(ctx, id) })
 }
 
 // Close is that of [store.Recorder]: it lets go of everything. Traces that were handed out stay readable.

@@ -13,8 +13,8 @@ import (
 	"github.com/m3-go/m3/trace"
 )
 
-// Version is the format that this package writes. It reads no newer one.
-const Version = 1
+// Version is the format that this package writes; it reads the earlier ones too, and no newer one. Version 2 has evaluations.
+const Version = 2
 
 // Header is the first line of a spool: who wrote it, for which run and database.
 type Header struct {
@@ -196,7 +196,7 @@ func (l *Line) decodeAny(b []byte) error {
 		}
 	case "blob":
 		err = store.Check(&store.Blob{SHA256: s.SHA256})
-	case "run", "test", "item", "execution":
+	case "run", "test", "item", "execution", "evaluation":
 		if len(s.Value) == 0 {
 			err = fmt.Errorf("spool: a %s without a value: %.80q", s.Type, b)
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/m3-go/m3/internal/wiretest"
 	"github.com/m3-go/m3/store"
 	"github.com/m3-go/m3/store/spool"
 	"github.com/m3-go/m3/trace"
@@ -75,7 +76,7 @@ func TestHeader(t *testing.T) {
 		}
 	}
 	_, err := spool.ParseHeader([]byte(`{"m3_spool":7,"m3_version":"v9.1.0","run_id":"r","new":{}}`))
-	if !errors.Is(err, store.ErrVersion) || !strings.Contains(err.Error(), "format 7 (m3 v9.1.0), this m3 reads up to 1") {
+	if !errors.Is(err, store.ErrVersion) || !strings.Contains(err.Error(), "format 7 (m3 v9.1.0), this m3 reads up to 2") {
 		t.Errorf("a newer format: %v", err)
 	}
 }
@@ -84,6 +85,7 @@ func FuzzLine(f *testing.F) {
 	f.Add([]byte(`{"t":"event","x":"e","s":7,"k":"finding","b":{"a": 1}}`), "e", int64(1), []byte("{}"))
 	f.Add([]byte(`{"t":"blob","x":"e","h":"00","n":1}`), "\"\\\u2028", int64(1<<60), []byte("\n"))
 	f.Add([]byte(`{"t":"run","v":{}}`), "\x00\x1f<", int64(0), []byte("}"))
+	wiretest.Seed(f, func(sent []byte) { f.Add(sent, "e", int64(2), sent) })
 	f.Fuzz(func(t *testing.T, line []byte, id string, seq int64, body []byte) {
 		var l spool.Line
 		if err := l.Decode(line); err == nil && l.Type == "event" {

@@ -18,18 +18,24 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/m3-go/m3/eval"
 	"github.com/m3-go/m3/store"
 	"github.com/m3-go/m3/trace"
 )
 
 // keepBuffer is the largest write buffer that is kept for the next write.
 const keepBuffer = 1 << 20
+
+// reserved is how many bytes of the disk are kept for ends. One is some hundred.
+const reserved = 32 << 10
 
 // Config says whose spool it is. Database and RunID are needed.
 type Config struct {
@@ -51,12 +57,13 @@ type Store struct {
 	store.Index // the catalog's
 	catalog     *store.Catalog
 
-	dir    string // of the run
-	file   File
-	f      *os.File
-	dirf   *os.File // holds the run's directory
-	after  func(int64)
-	closed bool
+	dir     string // of the run
+	reserve string // the file that keeps room for ends; empty once that was given up
+	file    File
+	f       *os.File
+	dirf    *os.File // holds the run's directory
+	after   func(int64)
+	closed  bool
 
 	mu      sync.Mutex
 	off     int64 // the end of the last whole line
@@ -126,6 +133,11 @@ func (s *Store) create(ctx context.Context, cfg *Config) (err error) {
 	if err := s.write(); err != nil {
 		return err
 	}
+	// On a disk that fills up, the ends of executions and tests still find room, and can say why what is before them is not whole.
+	s.reserve = filepath.Join(s.dir, "."+id+".reserve")
+	if err := os.WriteFile(s.reserve, make([]byte, reserved), 0o600); err != nil {
+		return err
+	}
 	if err := os.Rename(temp, s.file.Path); err != nil {
 		return err
 	}
@@ -160,6 +172,12 @@ func (s *Store) Append(ctx context.Context, recs ...store.Record) error {
 	err := s.encode(recs)
 	if err == nil {
 		err = s.write()
+	}
+	if errors.Is(err, syscall.ENOSPC) && s.matters() && s.makeRoom() {
+		err = s.write()
+	}
+	if err == nil && s.matters() {
+		err = s.there()
 	}
 	if err != nil {
 		s.forget()
@@ -247,13 +265,55 @@ func (s *Store) write() error {
 		s.off += int64(n)
 		return nil
 	}
-	err = fmt.Errorf("spool: write: %w", err)
+	if path := (*fs.PathError)(nil); errors.As(err, &path) {
+		err = path.Err // it names the file as it was called when it was made
+	}
+	err = fmt.Errorf("spool: write to %s: %w", s.file.Path, err)
 	if n > 0 {
 		if terr := s.f.Truncate(s.off); terr != nil {
 			s.failed = fmt.Errorf("%w (and the part that was written stays: %w)", err, terr)
 		}
 	}
 	return err
+}
+
+// matters reports whether what is written is more than events of an execution that goes on: then it is worth a look whether the file is still
+// there, and the room that was kept.
+func (s *Store) matters() bool {
+	return slices.ContainsFunc(s.pending, func(p pending) bool {
+		_, event := p.rec.(*store.Event)
+		return !event || p.end != nil
+	})
+}
+
+// makeRoom gives up the room that was kept for ends, once.
+func (s *Store) makeRoom() bool {
+	if s.reserve == "" || s.failed != nil {
+		return false
+	}
+	err := os.Truncate(s.reserve, 0)
+	s.dropReserve()
+	return err == nil
+}
+
+func (s *Store) dropReserve() {
+	if s.reserve != "" {
+		_ = os.Remove(s.reserve) // what is left goes with the directory
+		s.reserve = ""
+	}
+}
+
+// there finds out whether somebody deleted the file under its writer: then what is written goes nowhere. Nothing more is written.
+func (s *Store) there() error {
+	info, err := s.f.Stat()
+	if err != nil {
+		return s.readError(err)
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Nlink == 0 {
+		s.failed = fmt.Errorf("spool: %s was deleted while it was recorded into: what it held is lost, as far as it was not taken in before", s.file.Path)
+		return s.failed
+	}
+	return nil
 }
 
 // wrote clears the buffer after a write and lets the test hook see it.
@@ -324,6 +384,11 @@ func (s *Store) ReadRawEvidence(ctx context.Context, ref trace.EvidenceRef, maxB
 	return store.ReadEvidence(s.catalog.Log, ref, maxBytes)
 }
 
+// Aggregate is that of [store.Reader].
+func (s *Store) Aggregate(ctx context.Context, q eval.Query) (eval.Report, error) {
+	return s.catalog.Aggregate(ctx, q, func(id trace.ExecutionID) (*trace.Trace, error) { return s.Trace(ctx, id) })
+}
+
 // Close is that of [store.Recorder]: it lets go of the spool, which from then on may be taken in and deleted. Traces that were
 // handed out cannot be read afterwards.
 func (s *Store) Close() error {
@@ -333,8 +398,12 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.closed = true
+	s.dropReserve()
 	s.catalog.Close()
 	var errs []error
+	if s.f != nil && s.failed == nil && s.off > 0 {
+		errs = append(errs, s.there())
+	}
 	for _, f := range []*os.File{s.f, s.dirf} {
 		if f != nil {
 			errs = append(errs, f.Close())

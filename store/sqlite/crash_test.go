@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/m3-go/m3/eval"
 	"github.com/m3-go/m3/store"
 	"github.com/m3-go/m3/store/spool"
 	"github.com/m3-go/m3/store/storetest"
@@ -99,6 +100,8 @@ func ackOf(rec store.Record) ack {
 	case *store.Event:
 		k.ID, k.Seq, k.Body = string(r.ExecutionID), r.Sequence, r.Body
 		k.Ended = r.Kind == trace.KindExecutionFinished
+	case *store.Evaluation:
+		k.ID = r.ID
 	case *store.Blob:
 		k.ID, k.SHA256, k.Size = string(r.ExecutionID), r.SHA256, len(r.Data)
 	}
@@ -158,7 +161,9 @@ func smallRun() []store.Record {
 	recs = append(recs, tape.Frame([]byte("{\"a\":\"\xff\"}\r\n"))...)
 	recs = append(recs, tape.Frame(bytes.Repeat([]byte("large\n"), 20_000))...)
 	recs = append(recs, tape.Frame([]byte("last\n"))...)
+	recs = append(recs, storetest.Judged("run", "v1", "e", 1))
 	recs = append(recs, tape.End(trace.OutcomeCompleted, "")...)
+	recs = append(recs, storetest.Evaluation("run", "v2", "e", 2))
 	testEnd, runEnd := *test, *run
 	testEnd.Status, testEnd.Finished = store.TestPassed, &end
 	runEnd.Status, runEnd.Finished = store.RunFinished, &end
@@ -243,6 +248,11 @@ func checkRecords(t *testing.T, s *Store, recs []ack) {
 			checkExecution(t, s, k.ID)
 			if info, err := s.Execution(ctx, execID(k.ID)); err != nil || ended["event"+k.ID] && info.Outcome != trace.OutcomeCompleted {
 				t.Errorf("execution %s was completed and is %s (%v)", k.ID, info.Outcome, err)
+			}
+		case "evaluation":
+			rows, err := s.Evaluations(ctx, &store.EvaluationQuery{Execution: "e"})
+			if err != nil || !slices.ContainsFunc(rows, func(r eval.Result) bool { return r.ID == k.ID }) {
+				t.Errorf("evaluation %s is not there: %+v, %v", k.ID, rows, err)
 			}
 		default:
 			checkBytes(t, s, k)

@@ -36,6 +36,8 @@ type IngestReport struct {
 	Torn int `json:"torn,omitempty"`
 	// Interrupted counts the tests and executions that were open when their process went.
 	Interrupted int `json:"interrupted,omitempty"`
+	// Lost counts the spools that somebody deleted before they were read to their end.
+	Lost int `json:"lost,omitempty"`
 	// Bad counts the lines that could not be read or kept. A spool with such lines is not deleted but renamed to *.jsonl.bad.
 	Bad      int       `json:"bad,omitempty"`
 	Problems []Problem `json:"problems,omitempty"` // the first 20 of the bad lines
@@ -56,6 +58,7 @@ func (r *IngestReport) add(o *IngestReport) {
 	r.Bytes += o.Bytes
 	r.Torn += o.Torn
 	r.Interrupted += o.Interrupted
+	r.Lost += o.Lost
 	r.Bad += o.Bad
 	for _, p := range o.Problems {
 		r.problem(p)
@@ -71,7 +74,20 @@ func (r *IngestReport) problem(p Problem) {
 // Ingest takes in what the database's spools hold now, as far as it is not there yet, and deletes those that are done. It may be
 // called again and again while tests run, and from several processes: one at a time works, the others wait for it until
 // ctx ends. A spool that cannot be taken in does not keep the others out; its error is in the error returned.
+//
+// A spool that was begun and is gone was deleted by somebody. What it held after that is lost: its executions and tests that have no end get one, which
+// says so.
 func (s *Store) Ingest(ctx context.Context) (IngestReport, error) { return s.ingest(ctx, ctx) }
+
+// IngestWithin is Ingest, but waits for another process that takes in for so long at most: then the error wraps [ErrLocked].
+func (s *Store) IngestWithin(ctx context.Context, wait time.Duration) (IngestReport, error) {
+	bounded, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	return s.ingest(ctx, bounded)
+}
+
+// ErrLocked is wrapped by the error of an Open or IngestWithin that waited in vain for another process that takes in spools.
+var ErrLocked = errors.New("another process is taking in spools")
 
 // Ingested sums up everything that this Store has taken in, Open included.
 func (s *Store) Ingested() IngestReport {
@@ -83,10 +99,14 @@ func (s *Store) Ingested() IngestReport {
 func (s *Store) ingest(ctx, wait context.Context) (IngestReport, error) {
 	var report IngestReport
 	files, err := spool.List(s.path)
-	if err == nil && len(files) == 0 {
+	if err != nil {
+		return report, err
+	}
+	lost, err := s.lost(ctx, files)
+	if err == nil && len(files)+len(lost) == 0 {
 		err = spool.Sweep(s.path)
 	}
-	if err != nil || len(files) == 0 {
+	if err != nil || len(files)+len(lost) == 0 {
 		return report, err
 	}
 	unlock, err := s.lock(wait)
@@ -98,7 +118,15 @@ func (s *Store) ingest(ctx, wait context.Context) (IngestReport, error) {
 	if files, err = spool.List(s.path); err != nil {
 		return report, err
 	}
+	if lost, err = s.lost(ctx, files); err != nil {
+		return report, err
+	}
 	var errs []error
+	for _, id := range lost {
+		if err := s.giveUp(id, &report); err != nil {
+			errs = append(errs, fmt.Errorf("end what the deleted spool %s held: %w", id, err))
+		}
+	}
 	for _, f := range files {
 		if err := ctx.Err(); err != nil {
 			errs = append(errs, err)
@@ -122,6 +150,7 @@ type tail struct {
 	lines  *lineReader
 	report *IngestReport
 	gone   bool // its writer
+	lost   bool // it was deleted: gone is true as well, and nothing is left to read
 
 	row      int64
 	offset   int64
@@ -282,10 +311,10 @@ func (t *tail) take(line []byte) error {
 	}
 }
 
-// noteRun remembers which runs are the process's own to end. Of a run that m3 test owns, or nobody named, it is only a part.
+// noteRun remembers which runs are the process's own to end. Of a run whose owner it does not name it is only a part.
 func (t *tail) noteRun(r *store.Run) {
 	t.openRuns = slices.DeleteFunc(t.openRuns, func(id string) bool { return id == r.ID })
-	if r.Finished == nil && r.Owner != "" && r.Owner != "m3 test" {
+	if r.Finished == nil && r.Owner != "" {
 		t.openRuns = append(t.openRuns, r.ID)
 	}
 }

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -191,7 +192,8 @@ func TestReplay(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "db.sqlite")
 	tape := storetest.NewTape("r", "e")
 	recs := append([]store.Record{&store.Run{ID: "r", Status: store.RunRunning, Owner: "program"}}, tape.Whole(storetest.Payloads()...)...)
-	w := writeSpool(t, path, "r", append(recs, &store.Item{RunID: "r", Package: "p"})...)
+	w := writeSpool(t, path, "r", append(recs, &store.Item{RunID: "r", Package: "p"}, storetest.Judged("r", "v1", "e", 1), storetest.Evaluation("r", "v2", "e", 2),
+		storetest.Evaluation("r", "v3", "elsewhere", 3))...)
 	lines, err := os.ReadFile(w.Path())
 	if err != nil {
 		t.Fatal(err)
@@ -239,11 +241,15 @@ func dump(t *testing.T, s *Store) string {
 	suites, err2 := s.Suites(ctx, "")
 	items, err3 := s.Items(ctx, "r")
 	infos, err4 := s.Executions(ctx, nil)
-	if err := errors.Join(err1, err2, err3, err4); err != nil {
+	rows, err5 := s.Evaluations(ctx, nil)
+	var latest, words int
+	err6 := s.readDB.QueryRow(`SELECT (SELECT count(*) FROM evaluation WHERE latest), (SELECT count(*) FROM word)`).Scan(&latest, &words)
+	evaluations, err7 := json.Marshal(rows)
+	if err := errors.Join(err1, err2, err3, err4, err5, err6, err7); err != nil {
 		t.Fatal(err)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%+v\n%+v\n%+v\n", runs, suites, items)
+	fmt.Fprintf(&b, "%+v\n%+v\n%+v\n%s %d %d\n", runs, suites, items, evaluations, latest, words)
 	for _, info := range infos {
 		fmt.Fprintf(&b, "%+v\n", info.Execution)
 		tr, err := s.Trace(ctx, info.ID)
@@ -311,11 +317,11 @@ func TestNewerSpool(t *testing.T) {
 	if err := os.MkdirAll(filepath.Dir(newer), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(newer, []byte(`{"m3_spool":2,"m3_version":"v3.0.0","run_id":"a"}`+"\n{\"t\":\"new\"}\n"), 0o600); err != nil {
+	if err := os.WriteFile(newer, []byte(`{"m3_spool":3,"m3_version":"v3.0.0","run_id":"a"}`+"\n{\"t\":\"new\"}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, err := s.Ingest(context.Background())
-	if !errors.Is(err, store.ErrVersion) || !strings.Contains(err.Error(), newer) || !strings.Contains(err.Error(), "format 2 (m3 v3.0.0), this m3 reads up to 1") {
+	if !errors.Is(err, store.ErrVersion) || !strings.Contains(err.Error(), newer) || !strings.Contains(err.Error(), "format 3 (m3 v3.0.0), this m3 reads up to 2") {
 		t.Errorf("Ingest: %v", err)
 	}
 	checkTape(t, s, tape)
@@ -344,7 +350,9 @@ func TestRunEnds(t *testing.T) {
 		{"program, end", "program", open, &end, store.RunFinished},
 		{"go test without Main, all ended", "go test", passed, nil, store.RunFinished},
 		{"go test, a test open", "go test", open, nil, store.RunInterrupted},
-		{"m3 test ends its own", "m3 test", open, nil, store.RunRunning},
+		{"m3 test, killed", "m3 test", open, nil, store.RunInterrupted},
+		{"m3 test, killed when all had ended", "m3 test", passed, nil, store.RunInterrupted},
+		{"m3 test, end", "m3 test", passed, &end, store.RunFinished},
 		{"a part of somebody's run", "", open, nil, store.RunRunning},
 		{"a kit that was not closed", "kit", passed, nil, store.RunInterrupted},
 	} {

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"context"
 	"database/sql"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/m3-go/m3/store"
+	"github.com/m3-go/m3/store/spool"
 	"github.com/m3-go/m3/trace"
 )
 
@@ -29,6 +31,9 @@ func (t *tail) end() error {
 		return err
 	}
 	t.report.Interrupted += executions + tests
+	if t.lost {
+		t.report.Lost++
+	}
 	for _, id := range t.openRuns {
 		if err := t.endRun(id, executions+tests > 0); err != nil {
 			return err
@@ -52,14 +57,22 @@ func (t *tail) interruptExecutions() (int, error) {
 	})
 	for _, o := range list {
 		if err == nil {
-			err = t.s.interruptExecution(o.row, o.id)
+			err = t.s.interruptExecution(o.row, o.id, t.limitation())
 		}
 	}
 	return len(list), err
 }
 
+// limitation is why an execution of the spool has no end of its own.
+func (t *tail) limitation() trace.Limitation {
+	if t.lost {
+		return trace.Limitation{Code: "persistence_failed", Message: "the spool that it was recorded in was deleted before it was read to its end: what came after is lost"}
+	}
+	return trace.Limitation{Code: "interrupted", Message: "the recording stops before the end of the execution: the process that recorded it ended, or could not write any more"}
+}
+
 // interruptExecution gives an execution the end that its process could not record. It is as late as the last thing known of it.
-func (s *Store) interruptExecution(row int64, id execID) error {
+func (s *Store) interruptExecution(row int64, id execID, why trace.Limitation) error {
 	end := trace.Event{ExecutionID: id, Kind: trace.KindExecutionFinished, Phase: trace.PhaseTerminal, Source: trace.Source{Origin: trace.OriginDerived, Source: "m3"}}
 	var body []byte
 	var last int64
@@ -84,8 +97,7 @@ func (s *Store) interruptExecution(row int64, id execID) error {
 	default:
 		return err
 	}
-	end.Payload, err = json.Marshal(trace.Finished{Outcome: trace.OutcomeInterrupted, Limitations: []trace.Limitation{{
-		Code: "interrupted", Message: "the process that recorded the execution ended before it did"}}})
+	end.Payload, err = json.Marshal(trace.Finished{Outcome: trace.OutcomeInterrupted, Limitations: []trace.Limitation{why}})
 	if err != nil {
 		return err
 	}
@@ -131,6 +143,9 @@ func (t *tail) endRun(id string, interrupted bool) error {
 		return err
 	}
 	run := *rec.(*store.Run)
+	if run.Owner == "m3 test" && (run.Finished != nil || t.lost) {
+		return nil // it records the end in the database itself, and may live without its spool
+	}
 	run.Status = store.RunInterrupted
 	if run.Owner == "go test" && !interrupted {
 		run.Status = store.RunFinished
@@ -160,13 +175,45 @@ func (t *tail) lastEnd() (time.Time, error) {
 	return last, err
 }
 
+// lost are the spools that were begun, were not read to their end, and are not among files.
+func (s *Store) lost(ctx context.Context, files []spool.File) (ids []string, err error) {
+	there := make(map[string]bool, len(files))
+	for _, f := range files {
+		there[f.ID] = true
+	}
+	err = s.query(ctx, func(rows *sql.Rows) error {
+		var id string
+		err := rows.Scan(&id)
+		if !there[id] {
+			ids = append(ids, id)
+		}
+		return err
+	}, `SELECT spool_id FROM spool WHERE NOT done`)
+	return ids, err
+}
+
+// giveUp ends what a deleted spool held. It is called under the ingest lock.
+func (s *Store) giveUp(id string, report *IngestReport) error {
+	t := &tail{s: s, file: spool.File{ID: id}, report: report, gone: true, lost: true, lines: &lineReader{}, kinds: map[string]string{}}
+	if err := t.load(); err != nil {
+		return err
+	}
+	_, err := t.batch()
+	return err
+}
+
 // each runs a query about the spool's row.
 func (t *tail) each(query string, scan func(*sql.Rows) error) error {
-	st, err := t.s.prepare(query)
+	return t.s.each(query, scan, t.row)
+}
+
+// each runs a query within the transaction.
+func (s *Store) each(query string, scan func(*sql.Rows) error, args ...any) error {
+	st, err := s.prepare(query)
 	if err != nil {
 		return err
 	}
-	rows, err := st.QueryContext(background, t.row)
+	rows, err := st.QueryContext(background, args...)
 	if err != nil {
 		return err
 	}

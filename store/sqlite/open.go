@@ -22,7 +22,7 @@ import (
 )
 
 // lockWait is how long Open waits for another process that takes in spools. Ingest waits as long as its context lets it.
-const lockWait = time.Minute
+const lockWait = 30 * time.Second
 
 // readers is how many connections read at once.
 const readers = 4
@@ -53,7 +53,7 @@ func open(path string, migrations []string) (*Store, error) {
 	if err := checkFile(path); err != nil {
 		return nil, err
 	}
-	s := &Store{path: path, rows: map[execID]int64{}, stmts: map[string]*sql.Stmt{}}
+	s := &Store{path: path, rows: map[execID]int64{}, words: map[string]int64{}, sets: map[string]int64{}, stmts: map[string]*sql.Stmt{}}
 	if err := s.connect(migrations); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -174,6 +174,9 @@ func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
 	}
 	if err := spool.Lock(ctx, f, syscall.LOCK_EX); err != nil {
 		f.Close()
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("%w (%w)", ErrLocked, err)
+		}
 		return nil, err
 	}
 	return func() { f.Close() }, nil

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"flag"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,8 +14,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/m3-go/m3/eval"
 	"github.com/m3-go/m3/store"
 	"github.com/m3-go/m3/store/storetest"
+	"github.com/m3-go/m3/trace"
 )
 
 var update = flag.Bool("update", false, "write the golden spool and database anew: only for a version that was never released")
@@ -194,18 +199,18 @@ func TestNewerSchema(t *testing.T) {
 	}
 	s.Close()
 	_, err := Open(path)
-	if !errors.Is(err, store.ErrVersion) || !strings.Contains(err.Error(), "schema 7, this m3 knows up to 1") || !strings.Contains(err.Error(), path) {
+	if !errors.Is(err, store.ErrVersion) || !strings.Contains(err.Error(), "schema 7, this m3 knows up to 2") || !strings.Contains(err.Error(), path) {
 		t.Errorf("Open: %v", err)
 	}
 }
 
-// TestMigrate takes a database of version 1 through a migration that is made up, and through one that fails.
+// TestMigrate takes a database of the newest version through a migration that is made up, and through one that fails.
 func TestMigrate(t *testing.T) {
 	t.Parallel()
-	path := golden(t)
+	path := golden(t, SchemaVersion)
 	next := append(append([]string{}, migrations...), `ALTER TABLE run ADD COLUMN extra TEXT NOT NULL DEFAULT 'x'; CREATE TABLE more (a);`)
 	_, err := open(path, append(append([]string{}, next...), `CREATE TABLE twice (a); CREATE TABLE run (a)`))
-	if err == nil || !strings.Contains(err.Error(), "migrate to schema 3") {
+	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("migrate to schema %d", SchemaVersion+2)) {
 		t.Errorf("a migration that fails: %v", err)
 	}
 	s, err := Open(path) // and is as it was
@@ -221,7 +226,7 @@ func TestMigrate(t *testing.T) {
 		var extra string
 		var version int
 		err = errors.Join(s.readDB.QueryRow(`SELECT extra FROM run`).Scan(&extra), s.readDB.QueryRow(`SELECT max(version) FROM m3_schema`).Scan(&version))
-		if err != nil || extra != "x" || version != 2 {
+		if err != nil || extra != "x" || version != SchemaVersion+1 {
 			t.Errorf("after the migration: %q, version %d, %v", extra, version, err)
 		}
 		checkTape(t, s, goldenTape("golden-run", "golden"))
@@ -239,17 +244,24 @@ func goldenTape(run, id string) *storetest.Tape {
 	return tape
 }
 
-// golden is a copy of version 1's database with version 1's spool beside it.
-func golden(t *testing.T) string {
+// goldenEvaluations are those in the golden files from version 2 on: two of one lineage, and one of another execution.
+func goldenEvaluations(run, id string) []store.Record {
+	return []store.Record{storetest.Judged(run, id+"-1", trace.ExecutionID(id), 1), storetest.Evaluation(run, id+"-2", trace.ExecutionID(id), 2),
+		storetest.Evaluation(run, id+"-3", "elsewhere", 3)}
+}
+
+// golden is a copy of a version's database with the spool beside it that it was written with.
+func golden(t *testing.T, version int) string {
 	t.Helper()
-	if *update {
+	if *update && version == SchemaVersion {
 		writeGolden(t)
 	}
+	dir := fmt.Sprintf("testdata/v%d", version)
 	path := filepath.Join(t.TempDir(), "db.sqlite")
-	if err := os.CopyFS(path+".spool", os.DirFS("testdata/v1/spool")); err != nil {
+	if err := os.CopyFS(path+".spool", os.DirFS(filepath.Join(dir, "spool"))); err != nil {
 		t.Fatal(err)
 	}
-	b, err := os.ReadFile("testdata/v1/executions.sqlite")
+	b, err := os.ReadFile(filepath.Join(dir, "executions.sqlite"))
 	if err == nil {
 		err = os.WriteFile(path, b, 0o600)
 	}
@@ -259,48 +271,79 @@ func golden(t *testing.T) string {
 	return path
 }
 
+// writeGolden writes the files of the newest version. Those of the versions before stay as they are.
 func writeGolden(t *testing.T) {
 	t.Helper()
-	dir := t.TempDir()
-	path := filepath.Join(dir, "executions.sqlite")
+	golden := fmt.Sprintf("testdata/v%d", SchemaVersion)
+	path := filepath.Join(t.TempDir(), "executions.sqlite")
 	db, sp := storetest.NewTape("golden-run", "golden"), storetest.NewTape("spooled-run", "spooled")
 	payloads := append(storetest.Payloads()[:11:11], storetest.Payload{Name: "out of line", Bytes: bytes.Repeat([]byte("0123456789\n"), 7000)})
 	s := reopen(t, path)
 	appendTo(t, s, append([]store.Record{&store.Run{ID: "golden-run", Status: store.RunFinished, Owner: "m3 test"}}, db.Whole(payloads...)...)...)
+	appendTo(t, s, goldenEvaluations("golden-run", "golden")...)
 	s.Close()
-	w := writeSpool(t, path, "spooled-run", sp.Whole(payloads...)...)
+	w := writeSpool(t, path, "spooled-run", append(sp.Whole(payloads...), goldenEvaluations("spooled-run", "spooled")...)...)
 	w.Close()
-	if err := os.RemoveAll("testdata/v1"); err != nil {
+	if err := os.RemoveAll(golden); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.CopyFS("testdata/v1/spool", os.DirFS(path+".spool")); err != nil {
+	if err := os.CopyFS(filepath.Join(golden, "spool"), os.DirFS(path+".spool")); err != nil {
 		t.Fatal(err)
 	}
 	// The header names the machine's paths.
-	file := filepath.Join("testdata/v1/spool/spooled-run", filepath.Base(w.Path()))
+	file := filepath.Join(golden, "spool/spooled-run", filepath.Base(w.Path()))
 	lines, err := os.ReadFile(file)
 	if err == nil {
 		err = os.WriteFile(filepath.Join(filepath.Dir(file), "golden.jsonl"), bytes.Replace(lines, []byte(path), []byte("/golden/executions.sqlite"), 1), 0o600)
 	}
 	b, rerr := os.ReadFile(path)
-	if err = errors.Join(err, rerr, os.Remove(file), os.WriteFile("testdata/v1/executions.sqlite", b, 0o600)); err != nil {
+	if err = errors.Join(err, rerr, os.Remove(file), os.WriteFile(filepath.Join(golden, "executions.sqlite"), b, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestGolden: what version 1 wrote is read by every later one.
+// TestGolden: what each version wrote is read by every later one, which brings the database to its own schema.
 func TestGolden(t *testing.T) {
 	t.Parallel()
-	s := reopen(t, golden(t))
-	if got := s.Ingested(); got.Removed != 1 || got.Bad != 0 {
-		t.Errorf("%+v", got)
+	for version := 1; version <= SchemaVersion; version++ {
+		t.Run(fmt.Sprintf("version %d", version), func(t *testing.T) {
+			t.Parallel()
+			s := reopen(t, golden(t, version))
+			if got := s.Ingested(); got.Removed != 1 || got.Bad != 0 {
+				t.Errorf("%+v", got)
+			}
+			for _, tape := range []*storetest.Tape{goldenTape("golden-run", "golden"), goldenTape("spooled-run", "spooled")} {
+				checkTape(t, s, tape)
+				info, err := s.Execution(context.Background(), tape.ID)
+				if err != nil || !info.Complete || info.RunID != tape.RunID {
+					t.Errorf("%+v, %v", info, err)
+				}
+				checkGoldenEvaluations(t, s, version, tape)
+			}
+		})
 	}
-	for _, tape := range []*storetest.Tape{goldenTape("golden-run", "golden"), goldenTape("spooled-run", "spooled")} {
-		checkTape(t, s, tape)
-		info, err := s.Execution(context.Background(), tape.ID)
-		if err != nil || !info.Complete || info.RunID != tape.RunID {
-			t.Errorf("%+v, %v", info, err)
+}
+
+// checkGoldenEvaluations: version 1 had none, and they can be added to what it wrote.
+func checkGoldenEvaluations(t *testing.T, s *Store, version int, tape *storetest.Tape) {
+	t.Helper()
+	want := goldenEvaluations(tape.RunID, string(tape.ID))
+	if version == 1 {
+		if rows, err := s.Evaluations(context.Background(), nil); err != nil || tape.ID == "golden" && len(rows) != 0 {
+			t.Errorf("evaluations of version 1: %+v, %v", rows, err)
 		}
+		appendTo(t, s, want...)
+	}
+	rows, err := s.Evaluations(context.Background(), &store.EvaluationQuery{RunID: tape.RunID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []eval.Result
+	for _, rec := range want {
+		list = append(list, rec.(*store.Evaluation).Result)
+	}
+	if diff := cmp.Diff(list, rows); diff != "" {
+		t.Errorf("evaluations of %s (-want +got):\n%s", tape.RunID, diff)
 	}
 }
 
@@ -340,5 +383,32 @@ func TestViews(t *testing.T) {
 	err = s.readDB.QueryRow(`SELECT count(*), max(method), max(server) FROM events WHERE execution_id = 'one'`).Scan(&n, &method, &server)
 	if err != nil || n != 3 || method != "tools/call" || server != "orders" {
 		t.Errorf("events: %d, %q, %q, %v", n, method, server, err)
+	}
+}
+
+// TestEvaluationView: one readable row for each evaluation, also before its execution has one.
+func TestEvaluationView(t *testing.T) {
+	t.Parallel()
+	s := reopen(t, filepath.Join(t.TempDir(), "db.sqlite"))
+	appendTo(t, s, storetest.NewTape("r", "e").Open(), storetest.Judged("r", "1", "e", 1), storetest.Evaluation("r", "3", "elsewhere", 3), storetest.Evaluation("r", "4", "", 4))
+	again := storetest.Judged("r", "2", "e", 2)
+	again.Required, again.Score, again.Rationale, again.Message = false, nil, "", ""
+	appendTo(t, s, again)
+	var got []string
+	err := s.query(context.Background(), func(rows *sql.Rows) error {
+		var line string
+		err := rows.Scan(&line)
+		got = append(got, line)
+		return err
+	}, `SELECT concat_ws('|', evaluation_id, run_id, suite_name, case_id, test_id, coalesce(execution_id, '-'), turn_id, evaluator, kind, subject_kind, status, coalesce(score, '-'),
+		required, latest, message = 'line' || char(10) || 'line', created_at) FROM evaluations`)
+	want := []string{
+		"1|r|suite|case of e|test of 1|e|turn-1|answer.v1|judge|json|failed|0.3|1|0|1|2026-03-04T05:06:08.123456789Z",
+		"2|r|suite|case of e|test of 2|e|turn-1|answer.v1|judge|json|failed|-|1|1|2026-03-04T05:06:09.123456789Z",
+		"3|r|suite|case of elsewhere|test of 3|elsewhere||answer.v1|evaluator|json|passed|-|0|1|2026-03-04T05:06:10.123456789Z",
+		"4|r|suite|case of |test of 4|-||answer.v1|evaluator|json|passed|-|0|1|2026-03-04T05:06:11.123456789Z",
+	}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 }

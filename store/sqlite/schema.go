@@ -9,7 +9,7 @@ import (
 )
 
 // SchemaVersion is the newest schema that this package knows: the number of its migrations.
-const SchemaVersion = 1
+const SchemaVersion = 2
 
 // applicationID marks a database file as ours: "m3db" in its header. It is written before anything else.
 const applicationID = 0x6d336462
@@ -19,6 +19,9 @@ const applicationID = 0x6d336462
 // A record column holds the record as store.Encode made it, and is what is read back; the other columns are for keys, order and
 // people. Events have a rowid and a unique index rather than a primary key WITHOUT ROWID, because their bodies are large: that is
 // a fifth faster to fill.
+//
+// Evaluations are aggregated by the million, so what is filtered and grouped by stands in narrow rows (texts that many rows share are words, by number), apart
+// from their records. Which row of a lineage is the latest, and whether the lineage is required, is found out when a row is written.
 var migrations = []string{`
 CREATE TABLE run (
 	id         INTEGER PRIMARY KEY,
@@ -112,6 +115,87 @@ CREATE VIEW events AS
 SELECT e.execution_id, v.sequence, v.kind, CAST(v.body AS TEXT) ->> '$.server' AS server,
 	CAST(v.body AS TEXT) ->> '$.method' AS method, CAST(v.body AS TEXT) AS body
 FROM event v JOIN execution e ON e.id = v.execution;
+`, `
+CREATE TABLE word (
+	id   INTEGER PRIMARY KEY,
+	text TEXT NOT NULL UNIQUE
+);
+CREATE TABLE evaluation (
+	id           INTEGER PRIMARY KEY, -- that of evaluation_record
+	lineage      BLOB NOT NULL,    -- 16 bytes of a SHA-256, see lineageKey
+	latest       INTEGER NOT NULL, -- of its lineage
+	required     INTEGER NOT NULL, -- as it was marked; of the latest, whether any of its lineage was
+	created_ns   INTEGER NOT NULL,
+	run          INTEGER NOT NULL, -- a word, as are case_id, evaluator, subject_kind, provider, model and rubric
+	suite_id     INTEGER,
+	case_id      INTEGER NOT NULL,
+	execution    INTEGER,          -- the row of the execution
+	orphan       TEXT,             -- the execution's id, as long as that has no row
+	evaluator    INTEGER NOT NULL,
+	kind         TEXT NOT NULL,
+	subject_kind INTEGER NOT NULL,
+	turn_id      TEXT NOT NULL,
+	status       TEXT NOT NULL,
+	score        REAL,
+	provider     INTEGER,
+	model        INTEGER,
+	rubric       INTEGER,
+	metadata     TEXT,             -- a JSON object
+	page         INTEGER           -- where aggregation finds it, when it is the latest
+);
+CREATE UNIQUE INDEX evaluation_latest ON evaluation (lineage) WHERE latest;
+CREATE INDEX evaluation_run ON evaluation (run, evaluator);
+CREATE INDEX evaluation_evaluator ON evaluation (evaluator);
+CREATE INDEX evaluation_execution ON evaluation (execution) WHERE execution IS NOT NULL;
+CREATE INDEX evaluation_orphan ON evaluation (orphan) WHERE orphan IS NOT NULL;
+CREATE INDEX evaluation_required ON evaluation (run) WHERE latest AND required;
+CREATE TABLE evaluation_record (
+	id            INTEGER PRIMARY KEY,
+	evaluation_id TEXT NOT NULL UNIQUE,
+	test_id       TEXT NOT NULL,
+	record        TEXT NOT NULL
+);
+CREATE TABLE evaluation_labels (
+	id        INTEGER PRIMARY KEY,
+	evaluator INTEGER NOT NULL, -- words
+	run       INTEGER NOT NULL,
+	labels    TEXT NOT NULL UNIQUE
+);
+CREATE TABLE evaluation_page ( -- see pages.go
+	id     INTEGER PRIMARY KEY,
+	labels INTEGER NOT NULL,
+	data   BLOB NOT NULL
+);
+CREATE INDEX evaluation_page_labels ON evaluation_page (labels);
+CREATE TABLE execution_required ( -- what executions declare as required
+	execution INTEGER NOT NULL,
+	evaluator INTEGER NOT NULL, -- a word
+	met       INTEGER NOT NULL, -- there is an evaluation
+	PRIMARY KEY (execution, evaluator)
+) WITHOUT ROWID;
+CREATE INDEX execution_unmet ON execution_required (execution) WHERE NOT met;
+CREATE TABLE execution_labels (
+	id     INTEGER PRIMARY KEY,
+	labels TEXT NOT NULL UNIQUE
+);
+CREATE TABLE execution_page ( -- see pages.go
+	id   INTEGER PRIMARY KEY,
+	data BLOB NOT NULL
+);
+CREATE TABLE execution_facts (
+	execution INTEGER PRIMARY KEY,
+	facts     BLOB NOT NULL
+);
+CREATE INDEX evaluation_test ON evaluation_record (test_id) WHERE test_id <> '';
+CREATE VIEW evaluations AS
+SELECT r.evaluation_id, w.text AS run_id, s.suite_name, c.text AS case_id, r.test_id,
+	coalesce(x.execution_id, e.orphan) AS execution_id, e.turn_id, n.text AS evaluator, e.kind, k.text AS subject_kind,
+	e.status, e.score, e.required, e.latest, r.record ->> '$.rationale' AS rationale, r.record ->> '$.message' AS message,
+	r.record ->> '$.created_at' AS created_at
+FROM evaluation e JOIN evaluation_record r ON r.id = e.id
+JOIN word w ON w.id = e.run JOIN word c ON c.id = e.case_id JOIN word n ON n.id = e.evaluator JOIN word k ON k.id = e.subject_kind
+LEFT JOIN suite s ON s.suite_id = e.suite_id LEFT JOIN execution x ON x.id = e.execution
+ORDER BY e.created_ns, r.evaluation_id;
 `}
 
 // schemaVersion is 0 for a database without a schema.

@@ -36,6 +36,9 @@ type Store struct {
 	conn   *sql.Conn
 	stmts  map[string]*sql.Stmt
 	rows   map[execID]int64 // open executions that were written to
+	pages  pages
+	words  map[string]int64 // some of the words
+	sets   map[string]int64 // sets of labels, as words
 	total  IngestReport
 	closed bool
 }
@@ -75,7 +78,11 @@ func (s *Store) transact(do func() error) error {
 	if err := s.exec(`BEGIN IMMEDIATE`); err != nil {
 		return fmt.Errorf("sqlite: write to %s: %w", s.path, err)
 	}
+	defer s.pages.clear() // another process may change them next
 	err := do()
+	if err == nil {
+		err = s.flush()
+	}
 	if err == nil {
 		if err = s.exec(`COMMIT`); err == nil {
 			return nil
@@ -84,6 +91,8 @@ func (s *Store) transact(do func() error) error {
 	}
 	// What is known about rows may be of the transaction that failed.
 	clear(s.rows)
+	clear(s.words)
+	clear(s.sets)
 	if rerr := s.exec(`ROLLBACK`); rerr != nil {
 		err = errors.Join(err, fmt.Errorf("sqlite: roll back: %w", rerr))
 	}

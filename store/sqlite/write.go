@@ -53,6 +53,8 @@ func (s *Store) addRecord(rec store.Record, spool int64) error {
 		return s.addItem(r)
 	case *store.Execution:
 		return s.addExecution(r, spool)
+	case *store.Evaluation:
+		return s.addEvaluation(r)
 	}
 	return badRecord("a record of type %s cannot be kept", rec.Type())
 }
@@ -118,9 +120,18 @@ func (s *Store) addExecution(r *store.Execution, spool int64) error {
 	if err != nil {
 		return err
 	}
-	return s.exec(`INSERT INTO execution (execution_id, run_id, suite_id, case_id, test_id, spool, created_ns, record) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT (execution_id) DO UPDATE SET suite_id = excluded.suite_id, case_id = excluded.case_id, test_id = excluded.test_id, record = excluded.record`,
-		string(r.ID), r.RunID, suite, r.Case, r.TestID, orNull(spool), nanos(r.Created), string(b))
+	var row int64
+	err = s.row(`INSERT INTO execution (execution_id, run_id, suite_id, case_id, test_id, spool, created_ns, record) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (execution_id) DO UPDATE SET suite_id = excluded.suite_id, case_id = excluded.case_id, test_id = excluded.test_id, record = excluded.record
+		RETURNING id`,
+		string(r.ID), r.RunID, suite, r.Case, r.TestID, orNull(spool), nanos(r.Created), string(b)).Scan(&row)
+	if err != nil {
+		return err
+	}
+	if err := s.adopt(r.ID, row); err != nil {
+		return err
+	}
+	return s.openFacts(row, r)
 }
 
 // suite returns the id of a suite, which gets one when it is new; null for no name.
@@ -189,8 +200,11 @@ func (s *Store) ended(id execID, row int64, kind trace.Kind, body []byte) error 
 		return &recordError{err}
 	}
 	delete(s.rows, id)
-	return s.exec(`UPDATE execution SET finished_at = ?, outcome = ?, complete = ? WHERE id = ?`,
-		at.UTC().Format(time.RFC3339Nano), string(f.Outcome), len(f.Limitations) == 0, row)
+	if err := s.exec(`UPDATE execution SET finished_at = ?, outcome = ?, complete = ? WHERE id = ?`,
+		at.UTC().Format(time.RFC3339Nano), string(f.Outcome), len(f.Limitations) == 0, row); err != nil {
+		return err
+	}
+	return s.finishFacts(row, id, f, at.UnixNano())
 }
 
 func (s *Store) addBlob(sha256 string, data []byte) error {

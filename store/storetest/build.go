@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -85,14 +86,38 @@ func (t *Tape) Begin() []store.Record {
 
 // Frame makes the event of a frame, and its blob when it is large.
 func (t *Tape) Frame(data []byte) []store.Record {
-	sum := sha256.Sum256(data)
 	n := int64(len(t.Events))
+	f := frame(trace.ServerToClient, data)
+	f.HTTP = &trace.HTTPInfo{Exchange: 1, Status: 200, Header: []trace.HTTPHeader{{Name: "X-A", Value: "<b>"}}}
 	return t.add(trace.Event{Kind: trace.KindMCPResponse, Phase: trace.PhaseMCPCall, Server: "orders", ConnectionID: "c1", RPCID: `"a\"b"`, Method: "tools/call",
 		Source:     trace.Source{Origin: trace.OriginWire, Source: "mcp"},
 		Redactions: []trace.Redaction{{Offset: n, Length: 1, OriginalOffset: n + 1, OriginalLength: 2}},
-		Frame: &trace.Frame{Direction: trace.ServerToClient, Framing: trace.FramingLine, Bytes: data, Size: int64(len(data)), WireSize: int64(len(data)) + 1,
-			SHA256: hex.EncodeToString(sum[:]), OutOfLine: len(data) > BlobBytes,
-			HTTP: &trace.HTTPInfo{Exchange: 1, Status: 200, Header: []trace.HTTPHeader{{Name: "X-A", Value: "<b>"}}}}})
+		Frame:      f})
+}
+
+func frame(direction trace.Direction, data []byte) *trace.Frame {
+	sum := sha256.Sum256(data)
+	return &trace.Frame{Direction: direction, Framing: trace.FramingLine, Bytes: data, Size: int64(len(data)), WireSize: int64(len(data)) + 1,
+		SHA256: hex.EncodeToString(sum[:]), OutOfLine: len(data) > BlobBytes}
+}
+
+// Call makes the frames of a tool call, the answer so long after the request. The result is success, tool_error or protocol_error.
+func (t *Tape) Call(tool, result string, latency time.Duration) []store.Record {
+	id := trace.RPCID(strconv.Itoa(len(t.Events)))
+	kind, answer := trace.KindMCPResponse, `"result":{"content":[{"type":"text","text":"ok"}]}`
+	switch result {
+	case "tool_error":
+		answer = `"result":{"content":[],"isError":true}`
+	case "protocol_error":
+		kind, answer = trace.KindMCPError, `"error":{"code":-32603,"message":"no"}`
+	}
+	event := func(kind trace.Kind, direction trace.Direction, after time.Duration, body string) []store.Record {
+		return t.addAfter(trace.Event{Kind: kind, Phase: trace.PhaseMCPCall, Server: "orders", ConnectionID: "c1", RPCID: id, Method: "tools/call",
+			Source: trace.Source{Origin: trace.OriginWire, Source: "mcp"}, Frame: frame(direction, []byte(body+"\n"))}, after)
+	}
+	request := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":%q,"arguments":{}}}`, id, tool)
+	recs := event(trace.KindMCPRequest, trace.ClientToServer, time.Millisecond, request)
+	return append(recs, event(kind, trace.ServerToClient, latency, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, id, answer))...)
 }
 
 // End makes the execution.finished event. A message makes the trace partial.
@@ -121,9 +146,21 @@ func (t *Tape) Ref(seq int) trace.EvidenceRef {
 }
 
 func (t *Tape) add(ev trace.Event) []store.Record {
+	after := time.Millisecond
+	if len(t.Events) == 0 {
+		after = 0
+	}
+	return t.addAfter(ev, after)
+}
+
+// addAfter adds an event so long after the one before.
+func (t *Tape) addAfter(ev trace.Event, after time.Duration) []store.Record {
 	n := len(t.Events)
 	ev.ExecutionID, ev.Sequence = t.ID, int64(n)
-	ev.Offset = time.Duration(n) * time.Millisecond
+	ev.Offset = after
+	if n > 0 {
+		ev.Offset += t.Events[n-1].Offset
+	}
 	ev.Time = t.Created.Add(ev.Offset)
 	var recs []store.Record
 	if ev.Frame != nil && ev.Frame.OutOfLine {

@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/m3-go/m3/eval"
 	"github.com/m3-go/m3/store"
 	"github.com/m3-go/m3/store/memory"
 	"github.com/m3-go/m3/trace"
@@ -98,6 +100,11 @@ func testRefused(t *testing.T, s *Subject) {
 		{"a test without run", &store.Test{ID: "t"}, nil},
 		{"an item without run", &store.Item{}, nil},
 		{"an execution without run", &store.Execution{ID: "x"}, nil},
+		{"an evaluation without evaluator", &store.Evaluation{Result: eval.Result{ID: "v", RunID: "r", Kind: eval.KindEvaluator, Status: eval.Passed, Created: epoch}}, nil},
+		{"an evaluation of no time", &store.Evaluation{Result: eval.Result{ID: "v", RunID: "r", Evaluator: "a", Kind: eval.KindEvaluator, Status: eval.Passed}}, nil},
+		{"an evaluation of another status", &store.Evaluation{Result: eval.Result{ID: "v", RunID: "r", Evaluator: "a", Kind: eval.KindEvaluator, Status: "fine", Created: epoch}}, nil},
+		{"an evaluation without a number for its score", &store.Evaluation{Result: eval.Result{ID: "v", RunID: "r", Evaluator: "a", Kind: eval.KindEvaluator, Status: eval.Passed, Created: epoch, Score: eval.Score(math.NaN())}}, nil},
+		{"nil evaluation", (*store.Evaluation)(nil), nil},
 		{"an event without body", &store.Event{ExecutionID: "e", Sequence: 1, Kind: "finding"}, nil},
 		{"an event before the first", event("e", -1), nil},
 		{"an event that is there", event("e", 0), nil},
@@ -363,8 +370,9 @@ func queries(ctx context.Context, r store.Reader) func(yield func(string, error)
 		_, executions := r.Executions(ctx, nil)
 		_, execution := r.Execution(ctx, "e")
 		_, tr := r.Trace(ctx, "e")
+		_, evaluations := r.Evaluations(ctx, nil)
 		_, evidence := r.ReadRawEvidence(ctx, trace.EvidenceRef{ID: "re:e:0"}, 0)
 		_ = yield("Runs", runs) && yield("Run", run) && yield("Suites", suites) && yield("Tests", tests) && yield("Items", items) &&
-			yield("Executions", executions) && yield("Execution", execution) && yield("Trace", tr) && yield("ReadRawEvidence", evidence)
+			yield("Executions", executions) && yield("Execution", execution) && yield("Trace", tr) && yield("ReadRawEvidence", evidence) && yield("Evaluations", evaluations)
 	}
 }

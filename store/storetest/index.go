@@ -19,13 +19,13 @@ func testRuns(t *testing.T, s *Subject) {
 		&store.Run{ID: "b", Status: store.RunRunning, Started: at(1).In(zone), Owner: "program"},
 		&store.Run{ID: "c/../x y", Status: store.RunFinished, Started: at(3), Finished: ptr(at(4)), ExitCode: ptr(2), Explicit: true,
 			Command: []string{"go", "test", "./..."}, Project: "example.com/p", Version: "v0.1.0", Owner: "m3 test", Detail: trace.JSON(`{"counts":{"a":1.50}}`)},
-		&store.Run{ID: "a", Status: store.RunRunning, Started: at(1), Owner: "m3 test"},
+		&store.Run{ID: "a", Status: store.RunRunning, Started: at(1)},
 		&store.Run{ID: "b", Status: store.RunFinished, Started: at(1), Finished: ptr(at(2).In(zone)), ExitCode: ptr(0)},
 	)
 	want := []store.Run{
 		{ID: "c/../x y", Status: store.RunFinished, Started: at(3), Finished: ptr(at(4)), ExitCode: ptr(2), Explicit: true,
 			Command: []string{"go", "test", "./..."}, Project: "example.com/p", Version: "v0.1.0", Owner: "m3 test", Detail: trace.JSON(`{"counts":{"a":1.50}}`)},
-		{ID: "a", Status: store.RunRunning, Started: at(1), Owner: "m3 test"},
+		{ID: "a", Status: store.RunRunning, Started: at(1)},
 		{ID: "b", Status: store.RunFinished, Started: at(1), Finished: ptr(at(2)), ExitCode: ptr(0), Owner: "program"},
 	}
 	s.reading(t, func(t *testing.T, r store.Reader) {

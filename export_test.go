@@ -1,0 +1,6 @@
+package m3
+
+import "time"
+
+// SetClock gives the kit another clock, for what it records from then on.
+func (k *Kit) SetClock(now func() time.Time) { k.now = now }
