@@ -41,6 +41,9 @@ var rooms = [][]string{
 	{"internal/judging"},
 	{"store/memory", "store/spool"},
 	{"store/sqlite"},
+	{"harness"},
+	{"harness/acp"},
+	{"harness/acp/acpagent"},
 	{""}, // the root package, m3
 	{"gosdk"},
 	{"judge"},

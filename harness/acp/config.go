@@ -64,10 +64,8 @@ type quirks struct {
 	notice func(text string, update object) (code string, yes bool)
 	// failure recognises a turn that failed behind an end_turn.
 	failure func(update object) (reason string, yes bool)
-	// instructions says that Setup or the session's _meta takes spec.Instructions.
+	// instructions says that Setup passes spec.Instructions on.
 	instructions bool
-	// sessionMeta is _meta of session/new.
-	sessionMeta func(spec *harness.Spec) map[string]any
 }
 
 // driver implements harness.Driver.

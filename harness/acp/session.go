@@ -36,8 +36,10 @@ type session struct {
 	conn    *conn
 	servers []string
 	elicits bool
-	closes  bool // the agent has session/close
-	prompt  object
+	prompt  object // promptCapabilities
+
+	closes   bool // the agent has session/close
+	override bool // session/new takes a system prompt in place of the agent's own
 
 	mu      sync.Mutex
 	id      string
@@ -148,7 +150,7 @@ func (s *session) open(ctx context.Context) error {
 	if err := s.configure(ctx, made); err != nil {
 		return err
 	}
-	if s.spec.Instructions != "" && !s.cfg.quirks.instructions {
+	if s.spec.Instructions != "" && !s.cfg.quirks.instructions && !s.override {
 		s.host.Event(&harness.Notice{Code: "instructions_unsupported", Message: "the agent takes no instructions: it runs with its own system prompt"})
 	}
 	return s.ready(ctx)
@@ -185,7 +187,8 @@ func (s *session) initialize(ctx context.Context) error {
 	s.host.Event(harness.Facts{"protocol_version": fact(protocolVersion), "agent_identity": factOr(identity),
 		"usage": trace.Absent[trace.JSON](trace.Unsupported, trace.ReasonHarnessUnsupported)})
 	can := a["agentCapabilities"]
-	s.closes = can.at("sessionCapabilities", "close") != nil && !can.at("sessionCapabilities", "close").null()
+	s.closes = !can.at("sessionCapabilities", "close").null()
+	s.override = !can.at("sessionCapabilities", "systemPrompt", "mode", "override").null()
 	s.prompt = can.at("promptCapabilities").obj()
 	return s.reachable(can.at("mcpCapabilities", "http"))
 }
@@ -219,10 +222,8 @@ func (s *session) newSession(ctx context.Context) (object, error) {
 		servers = append(servers, mcpServer(&s.spec.Servers[i]))
 	}
 	params := map[string]any{"cwd": s.spec.Workspace, "mcpServers": servers}
-	if meta := s.cfg.quirks.sessionMeta; meta != nil {
-		if m := meta(s.spec); m != nil {
-			params["_meta"] = m
-		}
+	if text := s.spec.Instructions; text != "" && s.override && !s.cfg.quirks.instructions {
+		params["systemPrompt"] = map[string]any{"mode": "override", "content": []any{map[string]string{"type": "text", "text": text}}}
 	}
 	answer, err := s.conn.call(ctx, "session/new", params)
 	if err != nil {
