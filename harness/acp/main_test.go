@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	case os.Getenv(garbageVariable) != "":
 		os.Exit(garbage(os.Getenv(garbageVariable)))
 	}
-	os.Exit(leaktest.Run(os.Stderr, m.Run, &leaktest.Config{Goroutines: []string{"m3/harness"}, Processes: true, Descriptors: 12}))
+	os.Exit(leaktest.Run(os.Stderr, m.Run, &leaktest.Config{Goroutines: []string{"harness/acp."}, Processes: true, Descriptors: 12}))
 }
 
 // addInput is what add and the others take.
@@ -69,10 +69,11 @@ func calc() *mcp.Server {
 			return text("slow"), nil, nil
 		}
 	})
-	mcp.AddTool(s, &mcp.Tool{Name: "ask"}, func(ctx context.Context, r *mcp.CallToolRequest, _ addInput) (*mcp.CallToolResult, any, error) {
-		answer, err := r.Session.Elicit(ctx, &mcp.ElicitParams{Message: "What is your name?", RequestedSchema: map[string]any{"type": "object", "properties": map[string]any{"name": map[string]any{"type": "string"}}}})
-		if err != nil {
-			return nil, nil, err
+	mcp.AddTool(s, &mcp.Tool{Name: "ask"}, func(_ context.Context, r *mcp.CallToolRequest, _ addInput) (*mcp.CallToolResult, any, error) {
+		answer, answered := r.Params.InputResponses["who"].(*mcp.ElicitResult)
+		if !answered {
+			return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"who": &mcp.ElicitParams{Mode: "form", Message: "What is your name?",
+				RequestedSchema: map[string]any{"type": "object", "properties": map[string]any{"name": map[string]any{"type": "string"}}}}}}, nil, nil
 		}
 		return text(fmt.Sprint(answer.Action, " ", answer.Content["name"])), nil, nil
 	})

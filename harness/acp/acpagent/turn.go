@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -43,7 +44,7 @@ func (a *agent) prompt(ctx context.Context, m message) {
 	}
 	a.work.Go(func() {
 		defer cancel()
-		t := &turn{agent: a, id: m.ID}
+		t := &turn{agent: a, id: m.ID, silent: slices.ContainsFunc(steps, func(s Step) bool { return s.Hang == "deaf" })}
 		t.run(ctx, steps)
 	})
 }
@@ -121,7 +122,6 @@ func (t *turn) step(ctx context.Context, s *Step) {
 		t.parallel(ctx, s.Parallel)
 	case s.Hang != "":
 		<-ctx.Done()
-		t.silent = s.Hang == "deaf"
 	case s.Sleep != 0:
 		select {
 		case <-time.After(time.Duration(s.Sleep)):
