@@ -176,6 +176,31 @@ func TestBigAndUnicodeArguments(t *testing.T) {
 	}
 }
 
+// TestStreamedInput holds that a call is told when its arguments are whole: claude-agent-acp streams them into a pending call.
+func TestStreamedInput(t *testing.T) {
+	t.Parallel()
+	update := func(kind, members string) acpagent.Step {
+		return acpagent.Step{Update: json.RawMessage(`{"sessionUpdate":"` + kind + `","toolCallId":"s"` + members + `}`)}
+	}
+	ask := acpagent.Step{Request: &acpagent.Message{Method: "session/request_permission", Params: json.RawMessage(
+		`{"toolCall":{"toolCallId":"s","status":"pending","rawInput":{"server":"calc","tool":"add","arguments":{"a":1,"b":2}}},"options":[{"optionId":"y","kind":"allow_once"}]}`)}}
+	for name, steps := range map[string][]acpagent.Step{
+		"asked":     {update("tool_call", `,"status":"pending","rawInput":{}`), update("tool_call_update", `,"rawInput":{"server":"calc"}`), ask, update("tool_call_update", `,"status":"completed"`)},
+		"not asked": {update("tool_call", `,"status":"pending","rawInput":{}`), update("tool_call_update", `,"rawInput":{"server":"calc"}`), update("tool_call_update", `,"rawInput":{"server":"calc","tool":"add","arguments":{"a":1,"b":2}}`), update("tool_call_update", `,"status":"completed"`)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHost(t)
+			h.permission = func(*harness.PermissionRequest) harness.PermissionAnswer { return harness.Allow }
+			send(t, open(t, h, turns(steps...)))
+			calls := of[*harness.ToolCall](h)
+			if len(calls) != 1 || string(calls[0].Arguments.Value) != `{"a":1,"b":2}` || calls[0].Tool.Value != "add" || len(h.notices()) != 0 {
+				t.Errorf("calls %+v, notices %v", calls, h.notices())
+			}
+		})
+	}
+}
+
 // TestLies shows that what the agent says is told as it says it, whatever it did.
 func TestLies(t *testing.T) {
 	t.Parallel()

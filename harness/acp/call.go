@@ -17,6 +17,8 @@ type toolCall struct {
 	named  Named
 	told   bool // ToolCall, or Activity, was emitted
 	ended  bool
+	// toldInput is the input as it was told.
+	toldInput raw
 }
 
 // merge takes a tool_call, a tool_call_update or the toolCall of a permission request: each member that is there replaces the one before.
@@ -57,11 +59,8 @@ func (c *toolCall) mergeMeta(v raw) {
 	c.Meta = encode(c.meta).json()
 }
 
-// known reports whether the arguments are known: agents announce a call with an empty input, and give the real one later.
-func (c *toolCall) known() bool {
-	in := raw(c.Input)
-	return c.status != "" && c.status != "pending" || !in.null() && len(in.obj()) > 0 || len(in) > 0 && in[0] != '{'
-}
+// known reports whether the arguments are known: agents announce a call with an empty input, and some (claude-agent-acp) stream it, so that a pending call may have half of them.
+func (c *toolCall) known() bool { return c.status != "" && c.status != "pending" }
 
 func (c *toolCall) final() bool { return c.status == "completed" || c.status == "failed" }
 

@@ -40,11 +40,13 @@ func (s *session) permissionRequest(update object, params raw) *harness.Permissi
 	}
 	if !c.ended { // what the question says of the call is news like any other, but its status is the question's
 		was := c.status
-		before := c.Input
 		c.merge(update)
 		c.status = was
 		if s.turn != nil && s.turn.calls[id] != nil {
-			s.turn.tell(c, before)
+			if len(update["rawInput"].obj()) > 0 && !c.told { // it is whole: the agent asks about it
+				s.turn.request(c)
+			}
+			s.turn.tell(c)
 		}
 	}
 	named := s.named(c)

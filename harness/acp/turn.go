@@ -213,9 +213,8 @@ func (t *turn) call(kind string, u object, r raw) {
 	if c == nil {
 		c = t.announce(id)
 	}
-	before := c.Input
 	c.merge(u)
-	t.tell(c, before)
+	t.tell(c)
 }
 
 // announce makes a call; what the agent said before it is whole.
@@ -231,7 +230,7 @@ func (t *turn) announce(id string) *toolCall {
 }
 
 // tell emits what is known of the call by now.
-func (t *turn) tell(c *toolCall, before trace.JSON) {
+func (t *turn) tell(c *toolCall) {
 	if message, yes := startupFailure(c); yes {
 		c.told, c.ended = true, true
 		t.s.host.Event(&harness.Notice{Code: "server_failed", Message: message, Data: encode(map[string]string{"tool_call_id": c.ID, "title": c.Title}).json()})
@@ -239,7 +238,8 @@ func (t *turn) tell(c *toolCall, before trace.JSON) {
 	}
 	if !c.told && c.known() {
 		t.request(c)
-	} else if c.told && before != nil && !sameJSON(raw(before), raw(c.Input)) {
+	} else if c.told && !sameJSON(c.toldInput, raw(c.Input)) {
+		c.toldInput = raw(c.Input)
 		t.s.host.Event(&harness.Notice{Code: "call_changed", Message: "the agent told other arguments for a call that it had already told", Data: encode(map[string]any{"tool_call_id": c.ID, "input": raw(c.Input)}).json()})
 	}
 	if c.final() {
@@ -248,7 +248,7 @@ func (t *turn) tell(c *toolCall, before trace.JSON) {
 }
 
 func (t *turn) request(c *toolCall) {
-	c.told = true
+	c.told, c.toldInput = true, raw(c.Input)
 	c.named = t.s.named(c)
 	t.s.host.Event(c.event())
 }
