@@ -162,6 +162,19 @@ func (h *fakeHost) wait(fits func(harness.Event) bool) {
 	}
 }
 
+// waitAsked waits until permission was asked for.
+func (h *fakeHost) waitAsked() {
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		h.mu.Lock()
+		n := len(h.asked)
+		h.mu.Unlock()
+		if n > 0 {
+			return
+		}
+	}
+	h.t.Error("nobody asked for permission")
+}
+
 // sent is the last frame of the client with the text.
 func (h *fakeHost) sent(text string) string {
 	h.mu.Lock()

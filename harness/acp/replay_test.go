@@ -83,6 +83,7 @@ type replayed struct {
 	t        *testing.T
 	segments []*segment
 	cancel   func() // called where the captured client cancelled
+	asked    func() // waits until the host was asked for permission
 
 	in     *io.PipeReader
 	stdin  *io.PipeWriter
@@ -149,6 +150,7 @@ func (r *replayed) line(s *segment, now envelope, rec record) {
 	switch {
 	case rec.Dir == ">agent": // an answer, or session/cancel
 		if e.Method == "session/cancel" {
+			r.asked()
 			r.cancel()
 		}
 		_, _ = r.read() // whatever it is, it comes before the agent goes on
@@ -212,8 +214,10 @@ func replay(t *testing.T, segments []*segment, cfg acp.Config, reject bool) stri
 		}
 		return harness.Allow
 	}
+	agent.asked = func() {}
 	if cancelsWhileAsked(segments) {
 		h.permission = nil // waits for the end of its context
+		agent.asked = h.waitAsked
 	}
 	spec := newSpec(t)
 	spec.Servers[0].Name, spec.Elicitation = "probe", true
@@ -248,8 +252,14 @@ func replay(t *testing.T, segments []*segment, cfg acp.Config, reject bool) stri
 // cancelsWhileAsked finds a transcript whose client cancelled instead of answering.
 func cancelsWhileAsked(segments []*segment) bool {
 	for _, s := range segments {
-		for i, r := range s.lines {
-			if i > 0 && bytes.Contains(r.Msg, []byte(`"session/cancel"`)) && bytes.Contains(s.lines[i-1].Msg, []byte(`request_permission`)) {
+		open := false
+		for _, r := range s.lines {
+			switch {
+			case r.Dir == "<agent" && bytes.Contains(r.Msg, []byte(`"session/request_permission"`)):
+				open = true
+			case r.Dir == ">agent" && !bytes.Contains(r.Msg, []byte(`"session/cancel"`)):
+				open = false
+			case r.Dir == ">agent" && open:
 				return true
 			}
 		}
