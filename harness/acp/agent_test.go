@@ -611,8 +611,8 @@ func TestOpenFails(t *testing.T) {
 			ctx := t.Context()
 			if name == "never" {
 				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, 300*time.Millisecond)
-				defer cancel()
+				ctx, cancel = context.WithCancel(ctx)
+				go func() { h.until(func() bool { return h.sent("session/new") != "" }); cancel() }()
 			}
 			_, err := acp.New(cfg).Open(ctx, spec, h)
 			e, ok := errors.AsType[*harness.Error](err)

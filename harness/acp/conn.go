@@ -17,10 +17,8 @@ import (
 const (
 	codeMethodNotFound = -32601
 	codeInvalidParams  = -32602
-	codeInternal       = -32603
-	codeCancelled      = -32800
 	codeAuthRequired   = -32000
-	codeBusy           = -32603
+	codeInternal       = -32603
 )
 
 // maxOpenRequests bounds how many of its requests an agent may leave open; more are answered with an error.
@@ -171,7 +169,7 @@ func (c *conn) requested(f frame) {
 		if twice {
 			c.peer.odd("duplicate_request", "two open requests with one id", f.id)
 		}
-		c.reply(f.id, nil, &rpcError{Code: codeBusy, Message: "the id is in use, or too many requests are open"})
+		c.reply(f.id, nil, &rpcError{Code: codeInternal, Message: "the id is in use, or too many requests are open"})
 		return
 	}
 	ctx, cancel := context.WithCancel(c.ctx)

@@ -164,15 +164,21 @@ func (h *fakeHost) wait(fits func(harness.Event) bool) {
 
 // waitAsked waits until permission was asked for.
 func (h *fakeHost) waitAsked() {
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	h.until(func() bool {
 		h.mu.Lock()
-		n := len(h.asked)
-		h.mu.Unlock()
-		if n > 0 {
+		defer h.mu.Unlock()
+		return len(h.asked) > 0
+	})
+}
+
+// until waits for a state.
+func (h *fakeHost) until(reached func() bool) {
+	for deadline := time.Now().Add(20 * time.Second); !reached(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			h.t.Error("what was waited for did not come")
 			return
 		}
 	}
-	h.t.Error("nobody asked for permission")
 }
 
 // sent is the last frame of the client with the text.

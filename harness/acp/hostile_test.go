@@ -59,7 +59,7 @@ func garbage(way string) int {
 			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%d,"method":"session/request_permission","params":{"toolCall":{},"options":[]}}`+"\n", i)
 		}
 		w.Flush()
-		time.Sleep(10 * time.Second)
+		time.Sleep(time.Minute)
 	case "exit":
 		return 7
 	case "closed output":
@@ -67,6 +67,21 @@ func garbage(way string) int {
 		_, _ = io.Copy(io.Discard, in)
 	}
 	return 0
+}
+
+// worst reports whether an agent has done what it is there for.
+func worst(h *fakeHost, way string) bool {
+	switch way {
+	case "wrong ids":
+		return len(h.notices()) == 3
+	case "binary":
+		return len(h.notices()) >= 100
+	case "neither":
+		return len(h.notices()) == 1
+	case "flood":
+		return h.sent("session/new") != "" && h.sent(`"result"`) != ""
+	}
+	return h.sent("initialize") != ""
 }
 
 func TestHostileAgents(t *testing.T) {
@@ -84,8 +99,11 @@ func TestHostileAgents(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
+			if strings.Contains(want, "in time") { // the agent will not answer: the test gives up once it has done its worst
+				go func() { h.until(func() bool { return worst(h, way) }); cancel() }()
+			}
 			spec := newSpec(t)
 			spec.Servers = nil
 			_, err = acp.New(acp.Config{Command: self, Env: map[string]string{garbageVariable: way}}).Open(ctx, spec, h)
