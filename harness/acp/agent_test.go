@@ -480,7 +480,10 @@ func TestCancel(t *testing.T) {
 		t.Parallel()
 		h := newHost(t) // its Permission waits for the end of its context
 		s := open(t, h, turns(acpagent.Step{Call: &acpagent.Call{Server: "calc", Tool: "add", Ask: true}}))
-		turn, err := cancelOn(h, s, isCall)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go func() { h.waitAsked(); cancel() }()
+		turn, err := s.Send(ctx, &harness.Prompt{Text: "go"})
 		if err != nil || turn.StopReason != "cancelled" {
 			t.Fatalf("turn %+v, %v", turn, err)
 		}

@@ -87,8 +87,8 @@ func (s *session) await(ctx context.Context, t *turn, id string, answer <-chan f
 		return f, nil
 	}
 	if ctx.Err() != nil && s.conn.why() == nil {
+		s.conn.notification("session/cancel", map[string]string{"sessionId": s.id}) // first: an agent whose question is answered "cancelled" must know why
 		t.permit.cancel()
-		s.conn.notification("session/cancel", map[string]string{"sessionId": s.id})
 		wait := s.spec.CancelGrace
 		if wait <= 0 {
 			wait = defaultWait
