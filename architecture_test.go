@@ -46,6 +46,8 @@ var rooms = [][]string{
 	{"harness"},
 	{"model"},
 	{"model/modelfile"},
+	{"harness/acp"},
+	{"harness/acp/acpagent"},
 	{""}, // the root package, m3
 	{"gosdk"},
 	{"judge"},

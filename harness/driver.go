@@ -22,6 +22,13 @@ type Driver interface {
 	Open(ctx context.Context, spec *Spec, host Host) (Session, error)
 }
 
+// CredentialReferrer is a [Driver] whose configuration names secrets by reference (an ACP manifest). The kit resolves them like a selection's CredentialEnv, makes them known to the
+// redactor, and gives them in [Spec.Credentials].
+type CredentialReferrer interface {
+	// CredentialEnv is the agent's name for each variable, with the name of the one that it comes from.
+	CredentialEnv() map[string]string
+}
+
 // Session is one conversation with a running agent. Send is called by one goroutine at a time, Cancel and Close at any time.
 type Session interface {
 	// Send gives the agent one user message and waits for the end of its turn. The end of ctx cancels the turn; the driver then waits (bounded, see
@@ -120,6 +127,8 @@ type Spec struct {
 	CancelGrace time.Duration
 	// Permissions says whether the agent is to ask before tool calls, where it can be told; the answer is Host's.
 	AskPermission bool
+	// Elicitation says that the test can answer a server's requests for input, by [Host.Elicit]. Else a driver does not tell its agent that it could.
+	Elicitation bool
 }
 
 // Endpoint is one server as the agent is to be told of it. Exactly one of Command and URL is set, by the driver's capabilities.
