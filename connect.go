@@ -209,7 +209,17 @@ func inherited() map[string]string {
 	return env
 }
 
-func (s StdioServer) open(ctx context.Context, d *dialer, h wire.Handler) (wire.Transport, error) {
+// serverRun is the process of a server.
+type serverRun struct {
+	d       *dialer
+	conn    trace.ConnectionID
+	proc    *proc.Process
+	entry   map[string]any
+	written atomic.Int64 // to stderr
+}
+
+// start starts the process and records that.
+func (s StdioServer) start(ctx context.Context, d *dialer, conn trace.ConnectionID) (*serverRun, error) {
 	env := inherited()
 	maps.Copy(env, s.stated())
 	maps.Copy(env, d.secrets)
@@ -217,28 +227,43 @@ func (s StdioServer) open(ctx context.Context, d *dialer, h wire.Handler) (wire.
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		list = append(list, name+"="+env[name])
 	}
-	conn := d.conn
-	var written atomic.Int64 // to stderr
+	run := &serverRun{d: d, conn: conn}
 	p, err := proc.Start(ctx, &proc.Spec{Path: orElse(d.binary, s.Command), Args: s.Args, Env: list, Dir: s.Dir,
 		Stderr: func(piece []byte, _ proc.LineEnd) {
-			written.Add(int64(len(piece)))
+			run.written.Add(int64(len(piece)))
 			d.client.stderr(conn, piece)
 		}})
 	if err != nil {
 		return nil, err
 	}
+	run.proc = p
 	d.mu.Lock()
 	d.last = p
 	d.mu.Unlock()
-	started := map[string]any{"executable": trace.Observe(orElse(s.Command, s.Build)), "pid": trace.Observe(p.PID()),
+	run.entry = map[string]any{"executable": trace.Observe(orElse(s.Command, s.Build)), "pid": trace.Observe(p.PID()),
 		"exit_code": trace.Observation[int]{}, "signal": trace.Observation[string]{}, "stderr": trace.Observation[string]{}}
-	d.record(trace.KindProcessStarted, trace.PhaseStartup, conn, started)
+	d.record(trace.KindProcessStarted, trace.PhaseStartup, conn, run.entry)
+	return run, nil
+}
+
+// exited records the end of the process.
+func (r *serverRun) exited(ended proc.Ended) {
+	r.d.exited(r.conn, r.entry, r.proc, ended, r.written.Load())
+}
+
+func (s StdioServer) open(ctx context.Context, d *dialer, h wire.Handler) (wire.Transport, error) {
+	conn := d.conn
+	run, err := s.start(ctx, d, conn)
+	if err != nil {
+		return nil, err
+	}
+	p := run.proc
 	d.connected("stdio", map[string]any{"command": orElse(s.Command, s.Build), "args": d.client.kit.redactor.Args(s.Args)})
 	stream := wire.NewStream(p.Stdout(), p.Stdin(), h, &wire.StreamConfig{MaxFrame: d.client.opts.MaxFrame})
 	return &streamLink{Transport: stream, ending: ending{end: func() error {
 		ended := p.End(nil)
 		err := stream.Close()
-		d.exited(conn, started, p, ended, written.Load())
+		run.exited(ended)
 		d.disconnected("stdio", conn, stream.Stats(), ended.Step)
 		return err
 	}}}, nil

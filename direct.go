@@ -94,9 +94,10 @@ func (k *Kit) connect(ctx context.Context, operation string, server Server, opts
 	if err != nil {
 		return nil, err
 	}
+	name, server := server.ServerName(), unbound(server)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	c := &Client{kit: k, server: server.ServerName(), opts: o, abort: cancel, opened: make(chan struct{}),
+	c := &Client{kit: k, server: name, opts: o, abort: cancel, opened: make(chan struct{}),
 		extensions: extensions,
 		catalogue:  catalogue{listing: make(chan struct{}, 1)}}
 	if o.SamplingScript != nil {
@@ -157,21 +158,21 @@ func (k *Kit) resolve(opts *DirectOptions) (DirectOptions, error) {
 	if err != nil {
 		return o, err
 	}
-	if o.Evaluations, err = checkRegistrations(o.Evaluations); err != nil {
+	if o.Evaluations, err = checkRegistrations("Direct", o.Evaluations); err != nil {
 		return o, err
 	}
 	return o, checkMetadata(o.Metadata)
 }
 
 // checkRegistrations returns a copy, for what is declared does not change any more.
-func checkRegistrations(list []eval.Registration) ([]eval.Registration, error) {
+func checkRegistrations(operation string, list []eval.Registration) ([]eval.Registration, error) {
 	seen := map[string]bool{}
 	for _, r := range list {
-		if err := checkEvaluator("Direct: Evaluations", r.Name); err != nil {
+		if err := checkEvaluator(operation+": Evaluations", r.Name); err != nil {
 			return nil, err
 		}
 		if seen[r.Name] {
-			return nil, validationf("Direct: Evaluations: %q is declared twice", r.Name)
+			return nil, validationf("%s: Evaluations: %q is declared twice", operation, r.Name)
 		}
 		seen[r.Name] = true
 	}
@@ -317,32 +318,35 @@ func (c *Client) prepare(ctx context.Context, server Server) (*dialer, error) {
 var errStartDeadline = errors.New("start deadline")
 
 // begin records the run and the execution, and opens the tape.
-func (c *Client) begin(ctx context.Context, spec trace.JSON) error {
-	k := c.kit
-	ctx = context.WithoutCancel(ctx)
+func (c *Client) begin(ctx context.Context, spec trace.JSON) (err error) {
+	rec := &store.Execution{ID: c.id, Case: c.opts.Case, Kind: "direct", Servers: []string{c.server}, Spec: spec}
+	c.tape, err = c.kit.record(context.WithoutCancel(ctx), rec, &sink{store: c.kit.store, event: store.Event{ExecutionID: c.id}, blob: store.Blob{ExecutionID: c.id}}, "")
+	return err
+}
+
+// record opens an execution: it completes the record and keeps it, and returns the tape, on which the first event stands.
+func (k *Kit) record(ctx context.Context, rec *store.Execution, to evidence.Sink, harness string) (*evidence.Tape, error) {
 	if err := k.begin(ctx); err != nil {
-		return fmt.Errorf("m3: record the run: %w", err)
+		return nil, fmt.Errorf("m3: record the run: %w", err)
 	}
 	now := k.now()
-	rec := &store.Execution{ID: c.id, RunID: k.cfg.RunID, Suite: k.cfg.Suite, Case: c.opts.Case, TestID: k.cfg.TestID, Kind: "direct", Created: now,
-		Servers: []string{c.server}, Spec: spec}
+	rec.RunID, rec.Suite, rec.TestID, rec.Created = k.cfg.RunID, k.cfg.Suite, k.cfg.TestID, now
 	if err := k.store.Append(ctx, rec); err != nil {
-		return fmt.Errorf("m3: record the execution: %w", err)
+		return nil, fmt.Errorf("m3: record the execution: %w", err)
 	}
 	if k.cfg.Gate != nil {
-		k.cfg.Gate.Expect(&eval.Expectation{Execution: c.id, TestID: rec.TestID, Suite: rec.Suite, Case: rec.Case, Declared: rec.Declared()})
+		k.cfg.Gate.Expect(&eval.Expectation{Execution: rec.ID, TestID: rec.TestID, Suite: rec.Suite, Case: rec.Case, Declared: rec.Declared()})
 	}
-	c.tape = evidence.NewTape(c.id, &sink{store: k.store, event: store.Event{ExecutionID: c.id}, blob: store.Blob{ExecutionID: c.id}}, k.redactor,
-		&evidence.TapeConfig{Start: now, Now: k.now})
+	tape := evidence.NewTape(rec.ID, to, k.redactor, &evidence.TapeConfig{Start: now, Now: k.now})
 	if k.cfg.OnExecution != nil {
-		k.cfg.OnExecution(c.id)
+		k.cfg.OnExecution(rec.ID)
 	}
-	created, err := json.Marshal(trace.Created{Kind: "direct", RunID: k.cfg.RunID, Suite: k.cfg.Suite, Case: c.opts.Case})
+	created, err := json.Marshal(trace.Created{Kind: rec.Kind, RunID: k.cfg.RunID, Suite: k.cfg.Suite, Case: rec.Case, Harness: harness})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	c.tape.Record(&trace.Event{Kind: trace.KindExecutionCreated, Time: now, Phase: trace.PhasePreflight, Source: m3Source, Payload: created})
-	return nil
+	tape.Record(&trace.Event{Kind: trace.KindExecutionCreated, Time: now, Phase: trace.PhasePreflight, Source: m3Source, Payload: created})
+	return tape, nil
 }
 
 var m3Source = trace.Source{Origin: trace.OriginDerived, Source: "m3"}

@@ -35,6 +35,12 @@ var (
 	ErrKitClosed = errors.New("m3: the kit is closed")
 	// ErrClientClosed is returned by every use of a closed client.
 	ErrClientClosed = errors.New("m3: the client is closed")
+	// ErrSessionOpen is returned where a finished session is needed and this one is open.
+	ErrSessionOpen = errors.New("m3: the session is still open")
+	// ErrSessionBusy is returned by Send while another message of the session is under way.
+	ErrSessionBusy = errors.New("m3: the session is busy")
+	// ErrSessionClosed is returned by Send on a session that has ended.
+	ErrSessionClosed = errors.New("m3: the session is closed")
 	// ErrTraceNotFinalized is returned where a finished execution is needed and this one is open. It is trace.ErrNotFinalized.
 	ErrTraceNotFinalized = trace.ErrNotFinalized
 	// ErrTraceUnavailable is returned when a stored trace cannot be used. It is trace.ErrUnavailable.

@@ -59,6 +59,8 @@ func playFixture(kind string) int {
 			p.say(`{"jsonrpc":"2.0","id":%s,"result":{"a":`, m.ID)
 			return true
 		}
+	case "agent":
+		p = agentPeer()
 	default:
 		fmt.Fprintln(os.Stderr, "no fixture is called", kind)
 		return 1

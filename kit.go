@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -33,6 +35,10 @@ type Config struct {
 	Suite string
 	// Protocol is the default for every Direct of the kit: an exact version, or empty for the newest that both sides speak.
 	Protocol string
+	// ExecutionTimeout is the deadline of agents' actions and turns that name none. 0: 180 s. m3test sets it to what --execution-timeout says.
+	ExecutionTimeout time.Duration
+	// Concurrency is how many submitted actions of agents run at a time; the others are queued. Sessions are not counted. 0: 4.
+	Concurrency int
 	// JudgeMaxRequests is the most requests that judges may make, retries included; 0 is none at all. Nil: no limit of the kit's own. A kit whose
 	// executions are recorded in the run of its test process counts together with all other kits of that run that have such a limit, in all its processes; another counts for itself.
 	// What m3 test --judge-max-requests allows holds in any case.
@@ -52,11 +58,13 @@ type Config struct {
 	OnExecution func(id trace.ExecutionID)
 	// Gate, if set, is told of what executions declare and of every evaluation. m3test sets it.
 	Gate *eval.Gate
+	// OnUnmet, if set, is told of a scripted model whose steps and an agent's requests did not fit, once an execution, as it ends. m3test sets it.
+	OnUnmet func(err error)
 	// OnFindings, if set, is told of what DirectOptions.Strict makes a failure, once a client, as the client closes. m3test sets it.
 	OnFindings func(err *FindingsError)
 }
 
-// Kit is the outer runtime and the boundary of clean-up: every client opened with it is closed by it. It may be used from
+// Kit is the outer runtime and the boundary of clean-up: every client and session opened with it is closed by it. It may be used from
 // several goroutines.
 type Kit struct {
 	cfg      Config
@@ -69,6 +77,8 @@ type Kit struct {
 	closed  bool
 	stopped *stopCause
 	clients map[*Client]struct{}
+	agents  map[*execution]struct{}
+	slots   chan struct{}   // one for each submitted action that may run
 	eras    map[string]bool // definition → speaks only the initialize era
 	evals   evaluations
 	judges  judges
@@ -98,6 +108,12 @@ func New(cfg Config) (*Kit, error) {
 	if n := cfg.JudgeMaxRequests; n != nil && *n < 0 {
 		return nil, validationf("Config.JudgeMaxRequests is %d: write the number of requests, 0 for none, or leave it nil for no limit", *n)
 	}
+	if cfg.ExecutionTimeout < 0 || cfg.Concurrency < 0 {
+		return nil, validationf("ExecutionTimeout and Concurrency must not be negative")
+	}
+	if cfg.Concurrency == 0 {
+		cfg.Concurrency = 4
+	}
 	explicit := cfg.RunID != ""
 	if cfg.Store == nil {
 		if err := cfg.record(); err != nil {
@@ -107,7 +123,8 @@ func New(cfg Config) (*Kit, error) {
 	if cfg.RunID == "" {
 		cfg.RunID = newID()
 	}
-	k := &Kit{cfg: cfg, store: cfg.Store, explicit: explicit, clients: map[*Client]struct{}{}, eras: map[string]bool{}, now: time.Now,
+	k := &Kit{cfg: cfg, store: cfg.Store, explicit: explicit, clients: map[*Client]struct{}{}, agents: map[*execution]struct{}{}, eras: map[string]bool{}, now: time.Now,
+		slots:    make(chan struct{}, cfg.Concurrency),
 		redactor: evidence.NewRedactor(&evidence.RedactorConfig{Keys: cfg.SensitiveKeys, Off: redaction == "off"})}
 	if k.store == nil {
 		k.store, k.ownStore = memory.New(nil), true
@@ -253,11 +270,15 @@ func (k *Kit) closeClients(ctx context.Context, cause *stopCause) error {
 	for c := range k.clients {
 		open = append(open, c)
 	}
+	agents := slices.Collect(maps.Keys(k.agents))
 	k.mu.Unlock()
-	errs := make([]error, len(open))
+	errs := make([]error, len(open)+len(agents))
 	var wg sync.WaitGroup
 	for i, c := range open {
 		wg.Go(func() { errs[i] = c.end(cause) })
+	}
+	for i, x := range agents {
+		wg.Go(func() { errs[len(open)+i] = x.endWithKit(ctx, cause) })
 	}
 	done := make(chan struct{})
 	go func() { wg.Wait(); close(done) }()
@@ -294,6 +315,26 @@ func (k *Kit) register(c *Client) error {
 	}
 	k.clients[c] = struct{}{}
 	return nil
+}
+
+// adopt makes the kit responsible for an agent's execution, unless the kit has ended meanwhile.
+func (k *Kit) adopt(x *execution) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.usableLocked(); err != nil {
+		return err
+	}
+	if k.stopped != nil {
+		return k.stopped.err("start " + x.agent.name)
+	}
+	k.agents[x] = struct{}{}
+	return nil
+}
+
+func (k *Kit) release(x *execution) {
+	k.mu.Lock()
+	delete(k.agents, x)
+	k.mu.Unlock()
 }
 
 func (k *Kit) forget(c *Client) {

@@ -29,6 +29,9 @@ func TestMain(m *testing.M) {
 		serveFlood()
 		return
 	}
+	if os.Getenv(fakeAgentEnv) != "" {
+		os.Exit(playFakeAgent())
+	}
 	if rules, ok := os.LookupEnv(rulesVariable); ok {
 		wiretest.Serve(rules)
 		return

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"time"
 )
 
 // payloadEntry decodes an entry whose event is its payload.
@@ -84,32 +83,6 @@ func (d reader) prefill(e Entry, m *message) {
 	case *ElicitationEntry:
 		e.Server = e.ServerBinding
 	}
-}
-
-// reportedCall decodes a tool call as the agent told it.
-func (d reader) reportedCall(n int32, r *record) *ToolCallEntry {
-	first := d.message(r.start)
-	var told struct {
-		CallID string `json:"call_id"`
-		ReportedToolCall
-	}
-	e := &ToolCallEntry{Base: d.base(n, first), Correlation: ReportedOnly, ToolStatus: r.verdict.toolStatus()}
-	e.limit(fillFields(&told, first))
-	if r.resp >= 0 {
-		e.limit(fillFields(&told, d.message(r.resp)))
-	}
-	told.Status = e.ToolStatus
-	e.CallID = told.CallID
-	if e.CallID == "" {
-		e.CallID = e.EntryID
-	}
-	e.ProviderCallID, e.Server, e.Tool = told.ProviderCallID, told.Server, told.Tool
-	e.Arguments, e.Result = told.Arguments, told.Result
-	e.RPCID = Absent[RPCID](Unavailable, ReasonCorrelationUnavailable)
-	e.ServerLatency = Absent[time.Duration](Unavailable, ReasonCorrelationUnavailable)
-	e.Wire = Absent[WireToolCall](Unavailable, ReasonCorrelationUnavailable)
-	e.Reported = Observe(told.ReportedToolCall)
-	return e
 }
 
 // diagnostic decodes a note, or why a call ended without an answer.

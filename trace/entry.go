@@ -70,12 +70,18 @@ type Correlation string
 
 // The correlations. A direct call is wire_only.
 const (
-	Correlated             Correlation = "correlated"
-	ReportedOnly           Correlation = "reported_only"
-	WireOnly               Correlation = "wire_only"
-	Ambiguous              Correlation = "ambiguous"
+	Correlated   Correlation = "correlated"    // both tapes have it: one entry
+	ReportedOnly Correlation = "reported_only" // the agent told it, and it did not pass on the wire
+	WireOnly     Correlation = "wire_only"     // it passed on the wire, and the agent did not tell it
+	// Ambiguous: several calls of one tape equal several of the other, or, on the wire, two open requests had one id. Each call keeps an entry
+	// of its own, with what its own tape says.
+	Ambiguous Correlation = "ambiguous"
+	// CorrelationUnavailable: it may be on the other tape too, but what would tell is not in the evidence.
 	CorrelationUnavailable Correlation = "unavailable"
 )
+
+// PolicyDenied is the value of [ToolCallEntry].Policy of a call that m3's tool restriction refused.
+const PolicyDenied = "policy_denied"
 
 // OperationKind is which of the three operations may pause for input.
 type OperationKind string
@@ -195,22 +201,31 @@ type WireToolCall struct {
 
 // ReportedToolCall is a tool call as the agent told it.
 type ReportedToolCall struct {
-	ProviderCallID Observation[string]     `json:"provider_call_id"`
-	Server         Observation[string]     `json:"server"`
-	Tool           Observation[string]     `json:"tool"`
-	Arguments      Observation[JSON]       `json:"arguments"`
-	Result         Observation[ToolResult] `json:"result"`
-	Status         ToolCallStatus          `json:"status"`
+	ProviderCallID Observation[string] `json:"provider_call_id"`
+	// Name is what the agent itself calls the tool (calc_add, mcp__calc__add); empty when it uses the server's words.
+	Name string `json:"name,omitempty"`
+	// Server and Tool are the server's words. Where the agent says only Name, they are what the name can alone mean among the tools seen on the wire,
+	// with the provenance derived; not emitted when it can mean several, or none.
+	Server    Observation[string]     `json:"server"`
+	Tool      Observation[string]     `json:"tool"`
+	Arguments Observation[JSON]       `json:"arguments"`
+	Result    Observation[ToolResult] `json:"result"`
+	Status    ToolCallStatus          `json:"status"`
+	// SequenceStart and SequenceEnd are the agent's first and last event about the call.
+	SequenceStart int64 `json:"sequence_start"`
+	SequenceEnd   int64 `json:"sequence_end"`
 }
 
-// Conflict is a field on which the two tapes disagree.
+// Conflict is a field on which the two tapes disagree. A side that has nothing of it is null.
 type Conflict struct {
 	Field    string `json:"field"` // server, tool, arguments, result, status
 	Reported JSON   `json:"reported"`
 	Wire     JSON   `json:"wire"`
 }
 
-// ToolCallEntry is one logical tool call. Resolved fields take the wire's value when both tapes correlate.
+// ToolCallEntry is one logical tool call. When both tapes have it, it stands where it passed on the wire: all fields take the wire's value but
+// CallID and ProviderCallID, which only the agent knows. Of a call that m3's restriction refused (see Policy) the fields are those of the request as it
+// came from the agent, and Wire is not emitted: nothing reached the server.
 type ToolCallEntry struct {
 	Base
 	CallID         string                        `json:"call_id"`
@@ -223,7 +238,7 @@ type ToolCallEntry struct {
 	Correlation    Correlation                   `json:"correlation"`
 	RPCID          Observation[RPCID]            `json:"jsonrpc_id"`
 	ServerLatency  Observation[time.Duration]    `json:"server_latency_ns"`
-	Policy         Observation[string]           `json:"policy"` // "policy_denied" when the relay refused the call
+	Policy         Observation[string]           `json:"policy"` // [PolicyDenied] when m3 refused the call
 	Wire           Observation[WireToolCall]     `json:"wire"`
 	Reported       Observation[ReportedToolCall] `json:"reported"`
 	Conflicts      []Conflict                    `json:"conflicts,omitempty"`
@@ -328,6 +343,8 @@ type Usage struct {
 type UsageEntry struct {
 	Base
 	Usage
+	// Scope says what it is an account of: "step", "turn", "session"; empty when that was not told.
+	Scope string `json:"scope,omitempty"`
 }
 
 // InteractionEntry is a permission, sampling, filesystem or terminal exchange.
@@ -409,7 +426,7 @@ type RawMessageEntry struct {
 	Source      string              `json:"source"` // mcp, process_stderr, acp, opencode, claude_code, …
 	Direction   Direction           `json:"direction"`
 	Framing     Framing             `json:"framing"`
-	Verdict     string              `json:"verdict"` // request, response, error, notification, malformed, http, stderr
+	Verdict     string              `json:"verdict"` // request, response, error, notification, malformed, http, stderr, policy_denied, filtered, agent
 	MediaType   string              `json:"media_type"`
 	RPCID       RPCID               `json:"jsonrpc_id,omitempty"`
 	Method      string              `json:"method,omitempty"`

@@ -5,8 +5,8 @@ import "time"
 // Kind is what an [Event] is about. The list is closed: a reader may refuse a kind that it does not know.
 type Kind string
 
-// The kinds of spec/behaviour.md 7.2, and four of our own (frames that are no message, HTTP answers without a
-// frame, stderr, findings), which complete wire evidence needs.
+// The kinds of spec/behaviour.md 7.2, and some of our own (frames that are no message, HTTP answers without a
+// frame, stderr, findings, what a restriction refused or cut, an agent's own frames), which complete evidence needs.
 const (
 	KindExecutionCreated      Kind = "execution.created"
 	KindExecutionStateChanged Kind = "execution.state_changed"
@@ -30,11 +30,14 @@ const (
 	KindMCPProgress           Kind = "mcp.progress"
 	KindMCPCancelRequested    Kind = "mcp.cancellation_requested"
 	KindMCPCancelCompleted    Kind = "mcp.cancellation_completed"
+	KindMCPPolicyDenied       Kind = "mcp.policy_denied" // an agent's message that m3's tool restriction did not let through; it never reached the server
+	KindMCPFiltered           Kind = "mcp.filtered"      // an answer to tools/list as the agent got it, after the event of the answer as the server sent it
 	KindMCPMalformed          Kind = "mcp.malformed"     // bytes in the message channel that are no JSON-RPC message: noise, broken JSON
 	KindHTTPExchange          Kind = "mcp.http_exchange" // an HTTP answer, or its end, that carried no frame
 	KindMCPCallFailed         Kind = "mcp.call_failed"   // why a call of ours ended without an answer: timeout, cancellation, transport
 	KindFinding               Kind = "finding"
 	KindAgentMessage          Kind = "agent.message"
+	KindAgentFrame            Kind = "agent.frame" // a unit of the agent's own protocol, as it passed between driver and agent
 	KindAssistantContent      Kind = "assistant.content"
 	KindToolCallRequested     Kind = "tool.call_requested"
 	KindToolResultReceived    Kind = "tool.result_received"

@@ -123,7 +123,11 @@ func preview(b []byte) (text string, cut bool) {
 // mediaType names the kind of bytes that a frame is.
 func mediaType(r *rawEvent, bytesKept []byte, http *HTTPInfo) string {
 	switch roles[Kind(r.kind)] {
-	case roleRequest, roleResponse, roleErrorResponse, roleNotification, roleCancel:
+	case roleAgentFrame:
+		if _, isJSON := whole(bytesKept); isJSON {
+			return "application/json"
+		}
+	case roleRequest, roleResponse, roleErrorResponse, roleNotification, roleCancel, roleDenied, roleFiltered:
 		if Framing(r.framing) == FramingSSE {
 			return "text/event-stream"
 		}

@@ -14,15 +14,22 @@ type record struct {
 	scope      uint32 // index in viewIndex.scopes
 	kind       kindCode
 	verdict    verdict
-	flags      uint8
+	flags      flags
 }
 
+type flags uint16
+
 const (
-	flagOwn       = 1 << iota // m3's own
-	flagAmbiguous             // two open requests had its id: its answer cannot be told
-	flagReported              // a tool call as the agent told it
-	flagAnswered              // an answer came after the call had ended otherwise
-	flagHTTPOnly              // resp is an HTTP answer that carried no message
+	flagOwn       flags = 1 << iota // m3's own
+	flagAmbiguous                   // two open requests had its id: its answer cannot be told
+	flagReported                    // a tool call as the agent told it
+	flagAnswered                    // an answer came after the call had ended otherwise
+	flagHTTPOnly                    // resp is an HTTP answer that carried no message
+	flagFromAgent                   // a part of a batch that an agent sent
+	flagDenied                      // a tool call that m3's restriction refused
+	flagJoined                      // a tool call that both tapes have: see viewIndex.joined; of the report, that it is no entry of its own
+	flagTwins                       // a tool call of one tape that equals several of the other
+	flagUnsure                      // a tool call that may be on the other tape, but what would tell is not in the evidence
 )
 
 // scope is where an event belongs.
@@ -63,11 +70,22 @@ type viewIndex struct {
 	rounds  []round
 	turns   int // distinct
 	counts  counts
+
+	// Of agents only.
+	wired   bool               // something passed between the agent and its servers
+	joined  map[int32]int32    // the report of a tool call on the wire
+	names   map[int32]toolName // of reports whose agent uses a name of its own
+	usage   int32              // the usage report that counts for the whole, plus one; 0 none
+	visible *filter            // what the timeline has, when some reports are no entries of their own
 }
+
+// toolName is a tool of a server.
+type toolName struct{ server, tool string }
 
 // counts are the numbers of a Summary that need the whole timeline.
 type counts struct {
 	tools, succeeded, failed, protocolErrors int
+	reportedOnly, denied                     int
 	cleanup                                  string
 }
 

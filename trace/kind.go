@@ -17,6 +17,9 @@ const (
 	roleNotification
 	roleCancel
 	roleMalformed
+	roleDenied
+	roleFiltered
+	roleAgentFrame
 	roleHTTP
 	roleCallFailed
 	roleFinding
@@ -58,11 +61,14 @@ var roles = map[Kind]role{
 	KindMCPProgress:           roleNotification,
 	KindMCPCancelRequested:    roleCancel,
 	KindMCPCancelCompleted:    roleNotification,
+	KindMCPPolicyDenied:       roleDenied,
+	KindMCPFiltered:           roleFiltered,
 	KindMCPMalformed:          roleMalformed,
 	KindHTTPExchange:          roleHTTP,
 	KindMCPCallFailed:         roleCallFailed,
 	KindFinding:               roleFinding,
 	KindDiagnostic:            roleDiagnostic,
+	KindAgentFrame:            roleAgentFrame,
 	KindAgentMessage:          roleMessage,
 	KindAssistantContent:      roleMessage,
 	KindReasoning:             roleReasoning,

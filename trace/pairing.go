@@ -70,9 +70,12 @@ func (p *projector) key(toServer bool, id []byte) pairKey {
 	return pairKey{p.ix.scopes[p.cur].channel, toServer, string(id)}
 }
 
-// toServer is the direction of a message. One without a frame of its own is a part of a batch, which only servers send.
+// toServer is the direction of a message. One without a frame of its own is a part of a batch, which only servers send, and agents.
 func (p *projector) toServer() bool {
-	return p.ev.hasFrame && Direction(p.ev.direction) != ServerToClient
+	if !p.ev.hasFrame {
+		return p.fromAgent
+	}
+	return Direction(p.ev.direction) != ServerToClient
 }
 
 // request adds a call, or another attempt of one that paused for input, and its frame.
@@ -80,6 +83,7 @@ func (p *projector) request(i int32) {
 	var op OperationKind
 	if p.toServer() && string(p.ev.source) != "acp" {
 		op = operations[string(p.ev.method)]
+		p.ix.wired = true
 	}
 	n := int32(-1)
 	if op != "" {
@@ -99,6 +103,9 @@ func (p *projector) request(i int32) {
 	default:
 		n = p.exchange(i, codeProtocol, verdictIncomplete)
 		p.raw(i, n)
+		if p.ix.kind != "direct" && string(p.ev.method) == "tools/list" {
+			p.lists = append(p.lists, n)
+		}
 	}
 	if id := p.ev.rpcID; len(id) > 0 {
 		p.await(p.key(p.toServer(), id), n, op, elicits)

@@ -24,6 +24,8 @@ func (p *projector) payloadEvent(i int32) error {
 		p.placeFinding(n)
 	case roleToolRequested, roleToolResult:
 		p.reported(i)
+	case roleUsage:
+		p.usage(i)
 	case roleInteraction, roleElicitation:
 		p.interaction(i, role)
 	default:
@@ -37,7 +39,6 @@ var payloadKinds = map[role]kindCode{
 	roleDiagnostic:  codeDiagnostic,
 	roleMessage:     codeMessage,
 	roleReasoning:   codeReasoning,
-	roleUsage:       codeUsage,
 	roleWorkspace:   codeWorkspace,
 	roleArtifact:    codeArtifact,
 	roleProvider:    codeProvider,
@@ -68,7 +69,13 @@ func (p *projector) lifecycle(i int32) error {
 			return err
 		}
 		if c.Kind == "agent" {
-			p.ix.kind = c.Harness
+			p.ix.kind, p.joinKey = c.Harness, c.JoinKey
+		}
+	case KindHarnessSelection, KindHarnessResolved:
+		if v, _ := whole(p.ev.payload); v.present() {
+			if key, ok := v.field("join_key").text(); ok {
+				p.joinKey = key
+			}
 		}
 	case KindExecutionFinished:
 		if err := p.finished(); err != nil {
@@ -171,35 +178,6 @@ func (p *projector) placeFinding(n int32) {
 		}
 		r := p.ix.records.at(int(n))
 		r.aux, r.scope = frame, s
-	}
-}
-
-// reported joins what an agent says of a tool call: its request and its result, by the call's id within the session.
-func (p *projector) reported(i int32) {
-	payload, _ := whole(p.ev.payload)
-	id, _ := payload.field("call_id").text()
-	if id == "" {
-		id, _ = payload.field("provider_call_id").field("value").text()
-	}
-	key := ""
-	if id != "" {
-		key = strings.Join([]string{"tool", string(p.ev.session), id}, "\x00")
-	}
-	var n int32
-	if roles[Kind(p.ev.kind)] == roleToolRequested {
-		n = p.entry(i, codeToolCall, verdictIncomplete)
-		if key != "" {
-			p.joins[key] = n
-		}
-	} else {
-		n = p.join(i, key, codeToolCall)
-	}
-	r := p.ix.records.at(int(n))
-	r.flags |= flagReported
-	if word, ok := payload.field("status").text(); ok {
-		if v, ok := verdictOf(word); ok {
-			r.verdict = v
-		}
 	}
 }
 

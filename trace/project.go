@@ -41,6 +41,9 @@ type projector struct {
 	asks   map[int32]int32         // how many requests of the server's own each call had for input
 	urls   map[int32]asked         // what the error of a call asked for, which may be continued
 	joins  map[string]int32        // open processes, interactions and reported tool calls, by a key of their own
+
+	fromAgent bool // the last frame came from an agent: parts of a batch follow it
+	gathered
 }
 
 func newProjector(t *Trace, n int) *projector {
@@ -69,6 +72,9 @@ func (p *projector) read(i int) (err error) {
 		return fmt.Errorf("its sequence is %d", p.ev.seq)
 	}
 	p.ix.offsets[i] = p.ev.offset
+	if p.ev.hasFrame {
+		p.fromAgent = p.ix.kind != "direct" && Direction(p.ev.direction) == ClientToServer
+	}
 	p.cur = p.scope()
 	return nil
 }
@@ -128,8 +134,12 @@ func (p *projector) event(i int32) error {
 	case roleCancel:
 		p.cancelled()
 		p.notification(i)
-	case roleMalformed, roleStderr:
+	case roleMalformed, roleStderr, roleAgentFrame:
 		p.raw(i, -1)
+	case roleDenied:
+		p.denied(i)
+	case roleFiltered:
+		p.raw(i, p.answered())
 	case roleHTTP:
 		p.httpExchange(i)
 	case roleCallFailed:
@@ -155,11 +165,14 @@ func (p *projector) raw(i, parent int32) {
 	p.ix.push(record{start: i, end: i, resp: -1, aux: parent, scope: s, kind: codeRawMessage, verdict: verdictSuccess, flags: p.flags()})
 }
 
-func (p *projector) flags() uint8 {
+func (p *projector) flags() (f flags) {
 	if p.ev.own {
-		return flagOwn
+		f |= flagOwn
 	}
-	return 0
+	if !p.ev.hasFrame && p.fromAgent {
+		f |= flagFromAgent
+	}
+	return f
 }
 
 // noteLoss makes the trace partial when bytes of the frame were not kept.
@@ -216,6 +229,7 @@ func (p *projector) finish() {
 	if ix.counts.cleanup == "" && slices.ContainsFunc(ix.limitations, func(l Limitation) bool { return l.Code == "cleanup_failed" }) {
 		ix.counts.cleanup = "failed"
 	}
+	p.correlate()
 	for _, k := range [...]kindCode{codeToolCall, codeProtocol} {
 		for i := range ix.byKind[k].len() {
 			ix.counts.add(ix.records.at(int(*ix.byKind[k].at(i))))
@@ -224,7 +238,16 @@ func (p *projector) finish() {
 }
 
 func (c *counts) add(r *record) {
-	if r.flags&flagOwn != 0 {
+	switch {
+	case r.flags&flagOwn != 0:
+		return
+	case r.flags&flagDenied != 0:
+		c.denied++
+		return
+	case r.flags&flagReported != 0:
+		if r.flags&(flagJoined|flagTwins|flagUnsure) == 0 {
+			c.reportedOnly++
+		}
 		return
 	}
 	if r.verdict == verdictProtocolError {

@@ -10,7 +10,10 @@ func (d reader) protocol(n int32, r *record) *ProtocolEntry {
 	}
 	e.Error = observe(answer, answer.err, answer.rpcError)
 	if !req.ev.hasFrame && req.ev.kind != nil {
-		e.Direction = ServerToClient // a part of a batch, which only servers send
+		e.Direction = ServerToClient // a part of a batch, which only servers send, and agents
+		if r.flags&flagFromAgent != 0 {
+			e.Direction = ClientToServer
+		}
 	}
 	if len(req.ev.method) > 0 {
 		e.Method = Observe(intern[string](req.ev.method))
@@ -101,7 +104,7 @@ func (d reader) rawMessage(n int32, r *record) *RawMessageEntry {
 
 var frameVerdicts = map[role]string{
 	roleRequest: "request", roleResponse: "response", roleErrorResponse: "error", roleNotification: "notification", roleCancel: "notification",
-	roleMalformed: "malformed", roleHTTP: "http", roleStderr: "stderr",
+	roleMalformed: "malformed", roleHTTP: "http", roleStderr: "stderr", roleDenied: "policy_denied", roleFiltered: "filtered", roleAgentFrame: "agent",
 }
 
 // preview shows the frame as it is kept, or, in the recording process, as it passed.

@@ -26,10 +26,11 @@ func (v View) Summary() Summary { return v.reader(false).summary() }
 
 func (d reader) summary() Summary {
 	ix := d.ix
+	usage, scope := d.usage()
 	s := Summary{
-		Timing: d.timing(), Usage: d.usage(), TurnCount: ix.turns, MessageCount: ix.byKind[codeMessage].len(),
+		Timing: d.timing(), Usage: usage, UsageScope: scope, TurnCount: ix.turns, MessageCount: ix.byKind[codeMessage].len(),
 		ReasoningCount: ix.byKind[codeReasoning].len(), ToolCallCount: ix.counts.tools, SuccessfulToolCalls: ix.counts.succeeded,
-		FailedToolCalls: ix.counts.failed, ProtocolErrorCount: ix.counts.protocolErrors, FindingCount: ix.byKind[codeFinding].len(),
+		FailedToolCalls: ix.counts.failed, ReportedOnlyCalls: ix.counts.reportedOnly, PolicyDeniedCalls: ix.counts.denied, ProtocolErrorCount: ix.counts.protocolErrors, FindingCount: ix.byKind[codeFinding].len(),
 		ActivityHealth: ix.counts.health(), CleanupStatus: ix.counts.cleanup,
 	}
 	if s.CleanupStatus == "" {
@@ -63,19 +64,19 @@ func (d reader) timing() (t Timing) {
 	return t
 }
 
-// usage is the latest report. A direct execution has no provider that could make one.
-func (d reader) usage() Observation[Usage] {
-	reports := &d.ix.byKind[codeUsage]
-	if n := reports.len(); n > 0 {
-		return Observe(d.entry(*reports.at(n - 1)).(*UsageEntry).Usage)
+// usage is the report that counts for the whole. A direct execution has no provider that could make one.
+func (d reader) usage() (Observation[Usage], string) {
+	if n := d.ix.usage; n > 0 {
+		e := d.entry(n - 1).(*UsageEntry)
+		return Observe(e.Usage), e.Scope
 	}
 	switch d.ix.kind {
 	case "direct":
-		return Absent[Usage](Unsupported, ReasonTransportNotApplicable)
+		return Absent[Usage](Unsupported, ReasonTransportNotApplicable), ""
 	case "acp":
-		return Absent[Usage](Unsupported, ReasonHarnessUnsupported)
+		return Absent[Usage](Unsupported, ReasonHarnessUnsupported), ""
 	}
-	return Absent[Usage](NotEmitted, ReasonProviderDidNotEmit)
+	return Absent[Usage](NotEmitted, ReasonProviderDidNotEmit), ""
 }
 
 // Runtime is what ran: the whole execution's, whatever the view's filters.
@@ -98,25 +99,4 @@ func (d reader) runtime() Runtime {
 		rt.Protocol = init.ProtocolVersion
 	}
 	return rt
-}
-
-// runtimeFields gathers an agent's own facts: the member "runtime" in the payloads of its lifecycle events, the later over the
-// earlier.
-func (d reader) runtimeFields() map[string]Observation[JSON] {
-	var out map[string]Observation[JSON]
-	steps := &d.ix.byKind[codeLifecycle]
-	for i := range steps.len() {
-		m := d.message(d.ix.records.at(int(*steps.at(i))).start)
-		payload, _ := whole(m.body)
-		for w := payload.field("runtime").walk(); w.next(); {
-			if out == nil {
-				out = map[string]Observation[JSON]{}
-			}
-			name := w.name()
-			o := out[name]
-			o.load(w.val, name, w.val.overlaps(m.spans))
-			out[name] = o
-		}
-	}
-	return out
 }

@@ -2,7 +2,7 @@ package trace
 
 import "time"
 
-// toolCall decodes a call as it passed on the wire.
+// toolCall decodes a call as it passed on the wire, or was refused, and adds what the agent told of it.
 func (d reader) toolCall(n int32, r *record) *ToolCallEntry {
 	req := d.message(r.start).parse()
 	answer := d.answer(r)
@@ -16,13 +16,15 @@ func (d reader) toolCall(n int32, r *record) *ToolCallEntry {
 	e.Result = answer.toolResult()
 	e.ServerLatency = d.latency(r)
 	e.Attempts = d.toolAttempts(r)
-	if r.flags&flagAmbiguous != 0 {
-		e.Correlation = Ambiguous
+	if r.flags&flagDenied != 0 {
+		e.Policy = Observe(PolicyDenied)
+	} else {
+		e.Wire = Observe(WireToolCall{
+			RPCID: e.RPCID.Value, Server: e.ServerBinding, Tool: e.Tool.Value, Arguments: e.Arguments, Result: e.Result,
+			Status: e.ToolStatus, Latency: e.ServerLatency,
+		})
 	}
-	e.Wire = Observe(WireToolCall{
-		RPCID: e.RPCID.Value, Server: e.ServerBinding, Tool: e.Tool.Value, Arguments: e.Arguments, Result: e.Result,
-		Status: e.ToolStatus, Latency: e.ServerLatency,
-	})
+	d.addReport(e, n, r)
 	return e
 }
 

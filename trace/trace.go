@@ -199,4 +199,7 @@ type Created struct {
 	Suite   string `json:"suite,omitempty"`
 	Case    string `json:"case,omitempty"`
 	Harness string `json:"harness,omitempty"`
+	// JoinKey is the member of a request's _meta in which the agent puts its own id of the call ("callId", "claudecode/toolUseId"); empty when it
+	// does not. A member join_key in the payload of harness.selection or harness.runtime_resolved replaces it.
+	JoinKey string `json:"join_key,omitempty"`
 }

@@ -42,14 +42,18 @@ func (l List[T]) All() iter.Seq2[int, T] {
 
 // Summary is an execution in numbers.
 type Summary struct {
-	Timing              Timing             `json:"timing"`
-	Usage               Observation[Usage] `json:"usage"` // the latest usage entry, not a sum
+	Timing Timing `json:"timing"`
+	// Usage is the latest report of the widest scope (session, else turn, else step), never a sum; UsageScope is that scope.
+	Usage               Observation[Usage] `json:"usage"`
+	UsageScope          string             `json:"usage_scope,omitempty"`
 	TurnCount           int                `json:"turn_count"`
 	MessageCount        int                `json:"message_count"`
 	ReasoningCount      int                `json:"reasoning_count"`
-	ToolCallCount       int                `json:"tool_call_count"` // m3's own left out
+	ToolCallCount       int                `json:"tool_call_count"` // those that passed on the wire, m3's own left out
 	SuccessfulToolCalls int                `json:"successful_tool_calls"`
 	FailedToolCalls     int                `json:"failed_tool_calls"`
+	ReportedOnlyCalls   int                `json:"reported_only_calls,omitempty"` // those that an agent only told
+	PolicyDeniedCalls   int                `json:"policy_denied_calls,omitempty"` // those that m3's tool restriction refused
 	ProtocolErrorCount  int                `json:"protocol_error_count"`
 	FindingCount        int                `json:"finding_count"`
 	ActivityHealth      string             `json:"activity_health"` // no_calls, all_succeeded, all_failed, mixed

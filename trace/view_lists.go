@@ -86,7 +86,7 @@ func (v View) Entry(id string) (Entry, bool) {
 // emptyIndex stands behind the zero View.
 var emptyIndex = &viewIndex{t: New("", NewArena()), kind: "direct"}
 
-func newView(ix *viewIndex) View { return View{ix: ix} }
+func newView(ix *viewIndex) View { return View{ix: ix, filter: ix.visible} }
 
 func (v View) index() *viewIndex {
 	if v.ix == nil {

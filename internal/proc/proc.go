@@ -38,6 +38,8 @@ type Spec struct {
 	Env []string
 	// Dir is the working directory; empty means the test process's own.
 	Dir string
+	// Session starts the process in a session of its own, without a terminal, instead of in a process group alone. Its id is the process's.
+	Session bool
 	// Stderr is called with each line of stderr, terminator included, from one goroutine. The bytes are valid during the
 	// call. It must not wait for the process: while it runs, nothing is read from its stderr. Nil means that only the tail is kept.
 	Stderr func(line []byte, end LineEnd)

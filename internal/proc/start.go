@@ -61,7 +61,7 @@ func (s *Spec) launch(ctx context.Context, path string, mark shim.Mark) (*Proces
 		Dir:   s.Dir,
 		Env:   mark.Environ(s.environ()),
 		Files: []*os.File{f[0], f[3], f[5]},
-		Sys:   &syscall.SysProcAttr{Setpgid: true},
+		Sys:   &syscall.SysProcAttr{Setpgid: !s.Session, Setsid: s.Session},
 	}
 	osp, err := fork(ctx, path, append([]string{s.Path}, s.Args...), attr)
 	closeAll(f[0], f[3], f[5])

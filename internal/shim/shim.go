@@ -6,6 +6,8 @@
 //	     └── pipe: mark, group 4711, forget 4711 …──────┘   when the pipe ends, the test process is gone,
 //	                                                        and so is everything it left, within 3 s
 //
+// The second role is the pump: what an agent starts as its server. It connects to the test process, which owns the real one ([Pump]).
+//
 // m3 test has a reaper, too: it guards the process group of go test, which gets SIGINT and 7 s before it is killed.
 //
 // It is a leaf: only the standard library, so that the hook is initialized early and costs nothing where it is not wanted.
@@ -33,11 +35,13 @@ func init() {
 	}
 }
 
-// play runs one role to its end and returns the exit code. The byte pump that agents start will be a second case here.
+// play runs one role to its end and returns the exit code.
 func play(role string) int {
 	switch role {
 	case RoleReaper:
 		return Reap(os.Stdin, os.NewFile(readyFD, "ready"))
+	case RolePump:
+		return Pump(os.Stdin, os.Stdout, os.Stderr)
 	default:
 		fmt.Fprintf(os.Stderr, "m3: this executable has no role %q; unset %s, it is m3's own\n", role, RoleEnv)
 		return 2

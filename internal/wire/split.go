@@ -25,6 +25,8 @@ type splitter struct {
 	lent    bool   // big is the frame that was handed out last
 	room    []byte // what big lies in, when it is large: see roomFor
 	noRoom  bool   // there is none
+
+	over func(kept, more []byte) // is told of what is dropped; may be nil
 }
 
 func newSplitter(max int64, buffer int) *splitter {
@@ -90,7 +92,7 @@ func (s *splitter) emit(f *Frame, line []byte) {
 		s.spill(line)
 		line, s.lent = s.big, true
 	case int64(len(line)) > s.max:
-		s.drop(line[s.max:])
+		s.drop(line[:s.max], line[s.max:])
 		line = line[:s.max]
 	}
 	f.Raw, f.Body = line, trimEnd(line)
@@ -130,11 +132,14 @@ func (s *splitter) spill(b []byte) {
 	}
 	s.big = append(s.big, b[:keep]...)
 	if keep < int64(len(b)) {
-		s.drop(b[keep:])
+		s.drop(s.big, b[keep:])
 	}
 }
 
-func (s *splitter) drop(b []byte) {
+func (s *splitter) drop(kept, b []byte) {
+	if s.over != nil {
+		s.over(kept, b)
+	}
 	s.dropped += int64(len(b))
 	s.tail = append(s.tail, b[max(0, len(b)-tailSize):]...)
 	s.tail = bytes.Clone(s.tail[max(0, len(s.tail)-tailSize):])

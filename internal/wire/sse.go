@@ -33,6 +33,8 @@ type sseParser struct {
 
 	joined []byte
 	ev     event
+
+	over func(kept, more []byte) // is told of what is dropped; may be nil
 }
 
 // feed takes the next bytes and calls fn with each block that they complete. The block is valid during the call.
@@ -92,6 +94,9 @@ func (p *sseParser) keep(b []byte) {
 	n := max(0, min(int64(len(b)), p.max-int64(len(p.buf))))
 	p.buf = append(p.buf, b[:n]...)
 	if over := b[n:]; len(over) > 0 {
+		if p.over != nil {
+			p.over(p.buf, over)
+		}
 		p.dropped += int64(len(over))
 		p.tail = append(p.tail, over[max(0, len(over)-tailSize):]...)
 		p.tail = bytes.Clone(p.tail[max(0, len(p.tail)-tailSize):])
