@@ -76,6 +76,8 @@ func (s *session) broke(ctx context.Context, what string, err error) *harness.Er
 	switch {
 	case errors.As(err, &own):
 		return own
+	case errors.As(err, &status) && refusedConfiguration.Match(status.body):
+		return &harness.Error{Blame: harness.BlameHarness, Code: "configuration_refused", Message: "OpenCode refuses its configuration: " + err.Error(), Err: err}
 	case errors.As(err, &status), errors.As(err, &protocol), errors.Is(err, errTooLarge), errors.Is(err, errUnended):
 		return &harness.Error{Blame: harness.BlameAgent, Code: "agent_protocol", Message: "OpenCode: " + what + ": " + err.Error(), Err: err}
 	}
@@ -84,6 +86,9 @@ func (s *session) broke(ctx context.Context, what string, err error) *harness.Er
 	}
 	return &harness.Error{Blame: harness.BlameAgent, Code: "agent_protocol", Message: "OpenCode: " + what + ": " + err.Error(), Err: err}
 }
+
+// refusedConfiguration is what OpenCode says of a configuration that it cannot use.
+var refusedConfiguration = regexp.MustCompile(`Config(Invalid|Json|DirectoryTypo)Error|Configuration is invalid`)
 
 // blamed says whose fault an error of OpenCode's is.
 func blamed(f *failure) *harness.Error {
@@ -142,7 +147,7 @@ var (
 	limited      = regexp.MustCompile(`(?i)\b429\b|too.many.requests|rate.?limit|usage limit|quota|free limit`)
 	unauthorized = regexp.MustCompile(`(?i)\b40[13]\b|unauthori[sz]ed|forbidden|api.?key|authentication|permission denied`)
 	cut          = regexp.MustCompile(`(?i)connection (reset|closed|was closed|error)|socket|ECONNRESET|terminated|premature|unexpected end|stream (ended|closed)|aborted`)
-	unreached    = regexp.MustCompile(`(?i)ECONNREFUSED|unable to connect|connection refused|ENOTFOUND|cannot connect`)
+	unreached    = regexp.MustCompile(`(?i)ECONNREFUSED|unable to connect|connection ?refused|ENOTFOUND`)
 )
 
 func providerSays(said string) *harness.Error {

@@ -12,7 +12,7 @@ import (
 
 // silent are events that tell nothing of the conversation which is not told otherwise.
 var silent = map[string]bool{
-	"server.connected": true, "server.heartbeat": true, "session.created": true, "session.updated": true, "session.diff": true, "message.part.delta": true,
+	"server.connected": true, "server.heartbeat": true, "session.created": true, "session.updated": true, "session.diff": true,
 	"permission.replied": true, "question.rejected": true, "catalog.updated": true, "reference.updated": true, "integration.updated": true, "plugin.added": true,
 	"project.updated": true, "project.directories.updated": true, "models-dev.refreshed": true, "lsp.updated": true,
 }
@@ -65,6 +65,11 @@ func (s *session) inTurn(e *event, p *properties) {
 	case "message.part.updated":
 		if t != nil {
 			t.part(p.Part)
+		}
+	case "message.part.delta":
+		var d delta
+		if t != nil && json.Unmarshal(e.Properties, &d) == nil {
+			t.delta(&d)
 		}
 	case "session.status":
 		var st status

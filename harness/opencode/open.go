@@ -164,7 +164,7 @@ func (s *session) refused(ctx context.Context) error {
 		return harness.Errorf(harness.BlameAgent, "agent_protocol", "OpenCode closed its output before it said where it listens%s", s.lastWords())
 	}
 	e := s.crash("OpenCode ended before it listened")
-	if said := s.proc.StderrTail(); strings.Contains(said, "ConfigInvalidError") || strings.Contains(said, "ConfigJsonError") || strings.Contains(said, "Configuration is invalid") {
+	if refusedConfiguration.MatchString(s.proc.StderrTail()) {
 		e.Blame, e.Code = harness.BlameHarness, "configuration_refused"
 	}
 	return e

@@ -20,7 +20,7 @@ func (t *turn) tool(p *part, seen *told, raw []byte) {
 	st := &p.State
 	if !seen.call && st.Status != "pending" {
 		seen.call = true
-		t.say(p.MessageID, "")
+		t.before(p.MessageID)
 		call := &harness.ToolCall{ID: p.CallID, Server: server, Tool: own, Name: p.Tool, Arguments: trace.Absent[trace.JSON](trace.NotEmitted, trace.ReasonProviderDidNotEmit)}
 		if len(st.Input) > 0 {
 			call.Arguments = trace.Observe(trace.JSON(bytes.Clone(st.Input)))
@@ -43,7 +43,7 @@ func (t *turn) other(p *part, seen *told, raw []byte) {
 	}
 	seen.whole = true
 	t.called = true
-	t.say(p.MessageID, "")
+	t.before(p.MessageID)
 	if strings.Contains(p.State.Error, unavailable) || p.Tool == "invalid" {
 		t.s.host.Event(&harness.Notice{Code: "tool_unavailable", Message: "the model called " + p.Tool + ", which it was not offered", Data: bytes.Clone(raw)})
 		return

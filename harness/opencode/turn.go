@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -27,6 +29,7 @@ type turn struct {
 	roles   map[string]string
 	parts   map[string]*told
 	texts   []*held // of messages, until something follows
+	open    []*told // texts that are being written
 	steps   int
 	called  bool
 	sum     tokens
@@ -40,7 +43,13 @@ type turn struct {
 }
 
 // told is what was passed on of a part.
-type told struct{ call, result, whole bool }
+type told struct {
+	call, result, whole bool
+
+	message  string // of a text
+	streamed string // so far
+	said     string // so far
+}
 
 // held is the text of a message that may have more.
 type held struct {
@@ -143,22 +152,64 @@ func (t *turn) part(raw []byte) {
 	}
 }
 
+// text takes a text part. Its end comes with the end of the model's answer, after the calls in it may have begun: so what was streamed by then is passed on before a call, and the rest after.
 func (t *turn) text(p *part, seen *told) {
-	if seen.whole || p.Synthetic || p.Ignored || p.Time.End == 0 {
+	if seen.whole || p.Synthetic || p.Ignored {
+		return
+	}
+	if p.Time.End == 0 {
+		t.stream(seen, p)
 		return
 	}
 	seen.whole = true
-	if p.Text == "" {
-		return
+	rest, ok := strings.CutPrefix(p.Text, seen.said)
+	if !ok && strings.HasPrefix(seen.said, p.Text) { // white space at the end is taken away
+		rest = ""
+	} else if !ok {
+		rest = p.Text
 	}
-	c := trace.Content{Type: "text", Text: p.Text}
+	t.open = slices.DeleteFunc(t.open, func(o *told) bool { return o == seen })
+	if strings.TrimSpace(rest) != "" {
+		t.hold(p.MessageID, rest)
+	}
+}
+
+// stream notes a text that is being written.
+func (t *turn) stream(seen *told, p *part) {
+	seen.message, seen.streamed = p.MessageID, p.Text
+	if !slices.Contains(t.open, seen) {
+		t.open = append(t.open, seen)
+	}
+}
+
+// delta adds to a text that is being written.
+func (t *turn) delta(d *delta) {
+	if seen := t.parts[d.PartID]; seen != nil && d.Field == "text" && slices.Contains(t.open, seen) {
+		seen.streamed += d.Delta
+	}
+}
+
+func (t *turn) hold(message, text string) {
+	c := trace.Content{Type: "text", Text: text}
 	for _, h := range t.texts {
-		if h.message == p.MessageID {
+		if h.message == message {
 			h.content = append(h.content, c)
 			return
 		}
 	}
-	t.texts = append(t.texts, &held{p.MessageID, []trace.Content{c}})
+	t.texts = append(t.texts, &held{message, []trace.Content{c}})
+}
+
+// before passes on what a message said before a call of it.
+func (t *turn) before(message string) {
+	for _, seen := range t.open {
+		rest, _ := strings.CutPrefix(seen.streamed, seen.said)
+		if seen.message == message && strings.TrimSpace(rest) != "" {
+			seen.said = strings.TrimRight(seen.streamed, " \t\r\n")
+			t.hold(message, strings.TrimRight(rest, " \t\r\n"))
+		}
+	}
+	t.say(message, "")
 }
 
 // say passes on the texts so far of a message, or of all: something follows.

@@ -20,6 +20,14 @@ type properties struct {
 	Server    string          `json:"server"`
 }
 
+// delta is message.part.delta.
+type delta struct {
+	SessionID string `json:"sessionID"`
+	PartID    string `json:"partID"`
+	Field     string `json:"field"`
+	Delta     string `json:"delta"`
+}
+
 type message struct {
 	Info  info              `json:"info"`
 	Parts []json.RawMessage `json:"parts"`
