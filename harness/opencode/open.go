@@ -48,7 +48,7 @@ func (d *driver) Open(ctx context.Context, spec *harness.Spec, host harness.Host
 	if err != nil {
 		return nil, err
 	}
-	s := &session{d: d, host: host, proc: p, names: n, model: m, spec: *spec, password: password, quit: make(chan struct{})}
+	s := &session{d: d, host: host, proc: p, names: n, model: m, spec: *spec, password: password, quit: make(chan struct{}), past: map[string]bool{}}
 	s.life, s.end = context.WithCancel(context.WithoutCancel(ctx))
 	if err := s.open(ctx); err != nil {
 		s.shut(ctx)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -35,8 +36,9 @@ type session struct {
 	id     string
 	turn   *turn // the one under way
 	turns  int
-	tools  *harness.Tools // the restriction of the last turn
-	broken *harness.Error // why no further message can be sent
+	past   map[string]bool // the user's messages of the turns before
+	tools  *harness.Tools  // the restriction of the last turn
+	broken *harness.Error  // why no further message can be sent
 	closed bool
 }
 
@@ -104,6 +106,7 @@ func (s *session) finish(t *turn) {
 	if s.turn == t {
 		s.turn = nil
 	}
+	maps.Copy(s.past, t.parents)
 	s.mu.Unlock()
 	t.cancel()
 	t.group.Wait()

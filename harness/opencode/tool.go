@@ -19,7 +19,8 @@ func (t *turn) tool(p *part, seen *told, raw []byte) {
 	t.called = true
 	st := &p.State
 	if !seen.call && st.Status != "pending" {
-		seen.call = true
+		seen.call, seen.id = true, p.CallID
+		t.calls = append(t.calls, seen)
 		t.before(p.MessageID)
 		call := &harness.ToolCall{ID: p.CallID, Server: server, Tool: own, Name: p.Tool, Arguments: trace.Absent[trace.JSON](trace.NotEmitted, trace.ReasonProviderDidNotEmit)}
 		if len(st.Input) > 0 {

@@ -30,6 +30,7 @@ type turn struct {
 	parts   map[string]*told
 	texts   []*held // of messages, until something follows
 	open    []*told // texts that are being written
+	calls   []*told // that were told
 	steps   int
 	called  bool
 	sum     tokens
@@ -46,6 +47,7 @@ type turn struct {
 type told struct {
 	call, result, whole bool
 
+	id       string // of a call
 	message  string // of a text
 	streamed string // so far
 	said     string // so far
@@ -100,16 +102,22 @@ func (t *turn) stranger(id string) {
 	}
 }
 
-// message notes whose a message is.
+// message notes whose a message is. Those of earlier turns may come once more.
 func (t *turn) message(i *info) {
-	t.roles[i.ID] = i.Role
 	switch {
 	case i.Role == "user":
-		t.parents[i.ID] = true
+		if !t.s.past[i.ID] {
+			t.parents[i.ID], t.roles[i.ID] = true, i.Role
+		}
+		return
+	case i.Role != "assistant" || !t.parents[i.ParentID]:
+		return
 	case bool(i.Summary):
 		t.roles[i.ID] = "summary"
+	default:
+		t.roles[i.ID] = i.Role
 	}
-	if i.Role == "assistant" && i.Finish == "unknown" && !t.unknowns[i.ID] {
+	if i.Finish == "unknown" && !t.unknowns[i.ID] {
 		t.unknowns[i.ID] = true
 		t.s.unfinished(t)
 	}
@@ -262,8 +270,16 @@ func (t *turn) step(p *part, seen *told) {
 	t.s.host.Event(&harness.Usage{Scope: "step", Usage: usage(p.Tokens, cost)})
 }
 
-// complete passes on what was left open.
-func (t *turn) complete() { t.say("", "") }
+// complete passes on what was left open: a call whose result OpenCode never told has none.
+func (t *turn) complete() {
+	t.say("", "")
+	for _, c := range t.calls {
+		if !c.result {
+			c.result = true
+			t.s.host.Event(&harness.ToolResult{ID: c.id, Status: trace.ToolIncomplete, Result: trace.Absent[trace.ToolResult](trace.NotEmitted, trace.ReasonProviderDidNotEmit)})
+		}
+	}
+}
 
 // usage tells the turn's sum. An aborted step has none, so that a turn without a step has none either.
 func (t *turn) usage() {
