@@ -4,14 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -365,6 +368,8 @@ func TestRealOpenCodeProvider(t *testing.T) {
 		model.Fault(model.Failure{Kind: model.FailStatus, Status: 500}).When(model.Text("five")),
 		model.Fault(model.Failure{Kind: model.FailStatus, Status: 429, Message: "Rate limit reached"}).When(model.Text("six")),
 		model.Say("half an answ").Fault(model.Failure{Kind: model.FailCut}).When(model.Text("seven")),
+		model.Say("half").Fault(model.Failure{Kind: model.FailError, Message: "it broke"}).When(model.Text("error")),
+		model.Say("half").Fault(model.Failure{Kind: model.FailMalformed}).When(model.Text("malformed")),
 		model.Say("Fine.").When(model.Text("eight")),
 	})
 	o.start()
@@ -382,13 +387,35 @@ func TestRealOpenCodeProvider(t *testing.T) {
 	}
 	o.fails("six", harness.BlameProvider, "provider_rate_limited")
 	o.fails("seven", harness.BlameProvider, "provider_cut")
-	if d := time.Since(began); d > 20*time.Second {
-		t.Errorf("three failures took %s", d)
+	o.fails("error", harness.BlameProvider, "provider_error")
+	o.fails("malformed", harness.BlameProvider, "provider_error")
+	if d := time.Since(began); d > 40*time.Second {
+		t.Errorf("five failures took %s", d)
 	}
 	if turn := o.send("eight"); turn.Text != "Fine." { // the session can still be used
 		t.Errorf("the turn is %+v", turn)
 	}
 	o.followed()
+}
+
+// TestRealOpenCodeUnfinished: an answer that ends well and without a reason to stop is a step for OpenCode, after which it asks again, without end.
+func TestRealOpenCodeUnfinished(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int32
+	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":"half"},"finish_reason":null}]}`+"\n\n")
+	}))
+	defer provider.Close()
+	o := newOC(t, model.Script{})
+	o.spec.Endpoint.BaseURL = provider.URL
+	o.start()
+	o.fails("hello", harness.BlameProvider, "provider_cut")
+	if n := asked.Load(); n > 20 {
+		t.Errorf("the provider was asked %d times", n)
+	}
+	o.close()
 }
 
 // TestRealOpenCodeUnreachable: a provider that is not there.
@@ -646,7 +673,8 @@ func TestRealOpenCodeAskedAndCancelled(t *testing.T) {
 // TestRealOpenCodeEqualCalls: OpenCode's own question after three equal calls in a row is not asked: they are the test's business.
 func TestRealOpenCodeEqualCalls(t *testing.T) {
 	t.Parallel()
-	o := newOC(t, model.Script{model.Call("calc:add", args(`{"a":1,"b":2}`)).Times(5), model.Say("Enough.")})
+	use := model.Use{Tool: "calc:add", Args: args(`{"a":1,"b":2}`)}
+	o := newOC(t, model.Script{model.Calls(use, use, use, use, use), model.Say("Enough.")})
 	o.start()
 	if turn := o.send("add"); turn.Text != "Enough." {
 		t.Errorf("the turn is %+v", turn)
