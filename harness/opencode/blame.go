@@ -146,7 +146,7 @@ var (
 	unknownModel = regexp.MustCompile(`(?i)model_not_found|model .*(not found|does not exist|unknown)|(no such|unknown) model`)
 	limited      = regexp.MustCompile(`(?i)\b429\b|too.many.requests|rate.?limit|usage limit|quota|free limit`)
 	unauthorized = regexp.MustCompile(`(?i)\b40[13]\b|unauthori[sz]ed|forbidden|api.?key|authentication|permission denied`)
-	cut          = regexp.MustCompile(`(?i)connection (reset|closed|was closed|error)|socket|ECONNRESET|terminated|premature|unexpected end|stream (ended|closed)|aborted`)
+	cut          = regexp.MustCompile(`(?i)connection (reset|closed|was closed|error)|socket|ECONNRESET|\bterminated\b|premature|unexpected end|stream (ended|closed)|aborted`)
 	unreached    = regexp.MustCompile(`(?i)ECONNREFUSED|unable to connect|connection ?refused|ENOTFOUND`)
 )
 
