@@ -44,6 +44,7 @@ var rooms = [][]string{
 	{"store/memory", "store/spool"},
 	{"store/sqlite"},
 	{"harness"},
+	{"harness/opencode"},
 	{"model"},
 	{"model/modelfile"},
 	{"harness/acp"},
