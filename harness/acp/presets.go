@@ -15,7 +15,7 @@ import (
 // providerID is how the presets call the model endpoint in an agent's own configuration, and keyVariable where they put its key.
 const (
 	providerID  = "m3"
-	keyVariable = "M3_MODEL_KEY"
+	keyVariable = "MODEL_ENDPOINT_KEY"
 )
 
 // OpenCode is `opencode acp` of PATH. The model is spec.Model as opencode names it (provider/model). Without a test that wants to be asked it asks nothing.

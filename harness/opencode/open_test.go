@@ -161,7 +161,7 @@ func TestSettings(t *testing.T) {
 	}
 	config := filepath.Join(f.spec.Home, "opencode.json")
 	env := "\n" + strings.Join(c.Env, "\n") + "\n"
-	for _, want := range []string{"HOME=" + f.spec.Home, "OPENCODE_CONFIG=" + config, "OTHER_KEY=v", "M3_PROVIDER_KEY=key", "OPENCODE_DISABLE_PROJECT_CONFIG=1", "OPENCODE_DISABLE_MODELS_FETCH=1",
+	for _, want := range []string{"HOME=" + f.spec.Home, "OPENCODE_CONFIG=" + config, "OTHER_KEY=v", "MODEL_ENDPOINT_KEY=key", "OPENCODE_DISABLE_PROJECT_CONFIG=1", "OPENCODE_DISABLE_MODELS_FETCH=1",
 		"OPENCODE_DB=:memory:", "npm_config_registry=http://127.0.0.1:9/"} {
 		if !strings.Contains(env, "\n"+want+"\n") {
 			t.Errorf("the environment has no %s", want)
@@ -203,7 +203,7 @@ func TestSettings(t *testing.T) {
 	if got.Agent["m3"].Prompt != f.spec.Instructions || got.DefaultAgent != "m3" || got.Compaction.Auto == nil || len(got.Agent) != 2 {
 		t.Errorf("the agents are %+v", got)
 	}
-	if p := got.Provider["m3"].Options; p.BaseURL != "http://127.0.0.1:1/v1" || p.APIKey != "{env:M3_PROVIDER_KEY}" {
+	if p := got.Provider["m3"].Options; p.BaseURL != "http://127.0.0.1:1/v1" || p.APIKey != "{env:MODEL_ENDPOINT_KEY}" {
 		t.Errorf("the provider is %+v", p)
 	}
 	if info, err := os.Stat(config); err != nil || info.Mode().Perm() != 0o600 {
@@ -226,7 +226,7 @@ func TestLiveModel(t *testing.T) {
 		if want := fmt.Sprintf(`"model":{"providerID":%q,"modelID":%q}`, tc.wantProvider, tc.wantModel); f.asked("POST /session/ses_1/message {"+want) != 1 {
 			t.Errorf("%s: the message was sent as %v", tc.model, f.requests)
 		}
-		if env := strings.Join(f.host.Commands()[0].Env, "\n"); strings.Contains(env, "M3_PROVIDER_KEY") || strings.Contains(env, "MODELS_FETCH") {
+		if env := strings.Join(f.host.Commands()[0].Env, "\n"); strings.Contains(env, "MODEL_ENDPOINT_KEY") || strings.Contains(env, "MODELS_FETCH") {
 			t.Errorf("the environment is that of a scripted model:\n%s", env)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 
 const (
 	endpointProvider = "m3"                  // the id of the provider of a model that brings its own
-	keyVariable      = "M3_PROVIDER_KEY"     // holds its key
+	keyVariable      = "MODEL_ENDPOINT_KEY"  // holds its key
 	ownAgent         = "m3"                  // the id of the agent with the selection's instructions
 	unreachable      = "http://127.0.0.1:9/" // the discard port: nothing listens
 )
