@@ -48,6 +48,9 @@ func TestWildTable(t *testing.T) {
 			})
 		}
 	})
+	if slices.Contains(rows, nil) {
+		t.Skip("not all rows were played (-run names some, or one failed): the table is compared only as a whole")
+	}
 	if !*updateWild {
 		compareTable(t, path, table, rows)
 		return
