@@ -487,7 +487,7 @@ func (r *testRun) report(ctx context.Context, ex *gotest.Exit) (*report.Feedback
 		cfg.Stopped = gotest.SignalName(ex.Signal)
 	}
 	path := report.Path(r.proj.root, r.id)
-	werr := f.WriteFile(path)
+	werr := errors.Join(f.WriteFiles(ctx, r.st, path), f.WriteFile(path))
 	if werr == nil {
 		cfg.FeedbackPath = r.relative(path)
 	}

@@ -21,20 +21,19 @@ const (
 	neverEnded    = "never ended"
 )
 
-// maxFindings bounds the findings listed of one execution. All are counted.
-const maxFindings = 100
-
 // Build makes the feedback of a run from what is stored. The same records give the same bytes, whichever store holds them.
 // The error wraps store.ErrNotFound when there is no such run. A trace that cannot be read is told in its execution.
 func Build(ctx context.Context, r store.Reader, runID string) (*Feedback, error) {
-	b := &builder{ctx: ctx, r: r, f: &Feedback{SchemaVersion: 1, RunID: runID}}
-	steps := []func() error{b.run, b.suites, b.executions, b.tests}
+	b := &builder{ctx: ctx, r: r, f: &Feedback{SchemaVersion: 1, RunID: runID, Files: newFiles()}}
+	steps := []func() error{b.run, b.suites, b.executions, b.findings, b.statistics, b.tests}
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return nil, fmt.Errorf("feedback of run %s: %w", runID, err)
 		}
 	}
 	b.failures()
+	b.verdicts()
+	b.otherFailures()
 	b.summary()
 	b.notNull()
 	return b.f, nil
@@ -47,14 +46,7 @@ type builder struct {
 	// stopped says that the run was ended from outside, or has no end: what never ended in it did not fail.
 	stopped bool
 	byTest  map[string][]trace.ExecutionID
-	counts  map[findingKey]*FindingCount
-	// verdicts counts evaluations by status.
-	verdicts map[trace.ExecutionID]map[eval.Status]int
-}
-
-type findingKey struct {
-	severity trace.Severity
-	code     string
+	tallies map[trace.ExecutionID]store.Tally
 }
 
 func (b *builder) run() error {
@@ -77,8 +69,11 @@ func (b *builder) run() error {
 	return nil
 }
 
-func (b *builder) suites() (err error) {
-	b.f.Suites, err = b.r.Suites(b.ctx, b.f.RunID)
+func (b *builder) suites() error {
+	suites, err := b.r.Suites(b.ctx, b.f.RunID)
+	for _, suite := range suites {
+		b.f.Suites = append(b.f.Suites, Suite{suite.Name})
+	}
 	return err
 }
 
@@ -87,16 +82,20 @@ func (b *builder) executions() error {
 	if err != nil {
 		return err
 	}
+	// Of what was created at one moment, the store's order is that in which it came in.
+	slices.SortStableFunc(infos, func(x, y store.ExecutionInfo) int {
+		return cmp.Or(x.Created.Compare(y.Created), cmp.Compare(x.ID, y.ID))
+	})
 	if b.f.RequiredBlocked, err = store.Blocked(b.ctx, b.r, b.f.RunID, infos); err != nil {
 		return err
 	}
-	if err := b.evaluations(); err != nil {
+	if b.tallies, err = b.r.Tally(b.ctx, b.f.RunID); err != nil {
 		return err
 	}
-	b.byTest, b.counts = map[string][]trace.ExecutionID{}, map[findingKey]*FindingCount{}
+	b.byTest, b.f.Executions = map[string][]trace.ExecutionID{}, make([]Execution, 0, len(infos))
 	for i := range infos {
-		e, err := b.execution(&infos[i])
-		if err != nil {
+		e := b.execution(&infos[i])
+		if err := b.ctx.Err(); err != nil {
 			return err
 		}
 		b.f.Executions = append(b.f.Executions, e)
@@ -104,89 +103,44 @@ func (b *builder) executions() error {
 			b.byTest[e.TestID] = append(b.byTest[e.TestID], e.ExecutionID)
 		}
 	}
-	for _, c := range b.counts {
-		b.f.Findings = append(b.f.Findings, *c)
-	}
-	slices.SortFunc(b.f.Findings, func(x, y FindingCount) int {
-		return cmp.Or(rank(x.Severity)-rank(y.Severity), strings.Compare(x.Code, y.Code))
-	})
 	return nil
 }
 
-// evaluations counts the verdicts of each execution.
-func (b *builder) evaluations() error {
-	rows, err := b.r.Evaluations(b.ctx, &store.EvaluationQuery{RunID: b.f.RunID})
-	if err != nil {
-		return err
-	}
-	b.verdicts = map[trace.ExecutionID]map[eval.Status]int{}
-	for i := range rows {
-		r := &rows[i]
-		if b.verdicts[r.Execution] == nil {
-			b.verdicts[r.Execution] = map[eval.Status]int{}
-		}
-		b.verdicts[r.Execution][r.Status]++
-	}
-	return nil
-}
-
-func rank(s trace.Severity) int {
-	return slices.Index([]trace.Severity{trace.SeverityError, trace.SeverityWarning, trace.SeverityNote}, s)
-}
-
-func (b *builder) execution(in *store.ExecutionInfo) (Execution, error) {
-	e := Execution{ExecutionID: in.ID, Kind: in.Kind, SuiteID: in.SuiteID, Suite: in.Suite, Case: in.Case, TestID: in.TestID,
-		Servers: in.Servers, Lifecycle: "open", Outcome: in.Outcome, EventCount: in.EventCount, Complete: in.Complete,
-		Limitations: []trace.Limitation{}, Findings: []trace.Finding{}, EvaluationCounts: b.verdicts[in.ID]}
+func (b *builder) execution(in *store.ExecutionInfo) Execution {
+	e := Execution{ExecutionID: in.ID, Kind: in.Kind, Suite: in.Suite, Case: in.Case, TestID: in.TestID, Servers: list(in.Servers), Lifecycle: "open", Outcome: in.Outcome,
+		EventCount: in.EventCount, Evidence: EvidencePartial, Complete: in.Complete, Limitations: []trace.Limitation{}, Findings: []trace.Finding{},
+		EvaluationCounts: b.tallies[in.ID].Evaluations}
 	if e.EvaluationCounts == nil {
 		e.EvaluationCounts = map[eval.Status]int{}
+	}
+	for _, n := range e.EvaluationCounts {
+		e.EvaluationCount += n
 	}
 	if in.Finished != nil {
 		e.Lifecycle = "finished"
 	}
-	if e.Servers == nil {
-		e.Servers = []string{}
+	if in.Complete {
+		e.Evidence = EvidenceComplete
+	} else if err := b.limitations(&e); err != nil { // of a complete one there is nothing more to read
+		e.Unavailable, e.Evidence = err.Error(), EvidenceUnavailable
 	}
-	tr, err := b.r.Trace(b.ctx, in.ID)
-	if err == nil {
-		err = b.evidence(&e, tr)
-	}
-	if err := b.ctx.Err(); err != nil {
-		return e, err
-	}
-	if err != nil {
-		e.Unavailable = err.Error()
-	}
-	return e, nil
+	return e
 }
 
-// evidence adds what only the events tell.
-func (b *builder) evidence(e *Execution, tr *trace.Trace) error {
+// limitations says what is missing of a trace.
+func (b *builder) limitations(e *Execution) error {
+	tr, err := b.r.Trace(b.ctx, e.ExecutionID)
+	if err != nil {
+		return err
+	}
 	view, err := tr.View()
 	if errors.Is(err, trace.ErrNotFinalized) {
 		view, err = tr.Snapshot()
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		e.Limitations = append(e.Limitations, view.Limitations()...)
 	}
-	e.Limitations = append(e.Limitations, view.Limitations()...)
-	for _, f := range view.Findings().All() {
-		if e.FindingCount++; e.FindingCount <= maxFindings {
-			e.Findings = append(e.Findings, f.Finding)
-		}
-		b.count(e.ExecutionID, &f.Finding)
-	}
-	return nil
-}
-
-func (b *builder) count(id trace.ExecutionID, f *trace.Finding) {
-	key := findingKey{f.Severity, f.Code}
-	c := b.counts[key]
-	if c == nil {
-		c = &FindingCount{Severity: f.Severity, Code: f.Code, Execution: id, Message: f.Message}
-		b.counts[key] = c
-	}
-	c.Count++
+	return err
 }
 
 // tests joins what go test reported with what the test processes recorded: by the attempt's id, else by package, name and
@@ -200,6 +154,9 @@ func (b *builder) tests() error {
 	if err != nil {
 		return err
 	}
+	slices.SortStableFunc(recorded, func(x, y store.Test) int {
+		return cmp.Or(x.Started.Compare(y.Started), cmp.Compare(x.Package, y.Package), cmp.Compare(x.Name, y.Name), cmp.Compare(x.Iteration, y.Iteration), cmp.Compare(x.ID, y.ID))
+	})
 	ix := indexTests(recorded)
 	for i := range items {
 		it := &items[i]
@@ -261,7 +218,7 @@ func (ix *testIndex) take(it *store.Item) *store.Test {
 }
 
 func (b *builder) test(it *store.Item, t *store.Test) TestRecord {
-	rec := TestRecord{told: true, Package: it.Package, Name: it.Test, Iteration: it.Iteration, Outcome: b.outcome(it.Action),
+	rec := TestRecord{told: true, cut: it.Action == "" || crash.MatchString(it.Reason), Package: it.Package, Name: it.Test, Iteration: it.Iteration, Outcome: b.outcome(it.Action),
 		ElapsedSeconds: it.Elapsed.Seconds(), TestID: it.TestID, Reason: it.Reason, Output: it.Output, Cached: it.Cached}
 	if t != nil {
 		rec.TestID, rec.Suite, rec.Messages = t.ID, t.Suite, t.Reasons
@@ -410,13 +367,18 @@ func (b *builder) summary() {
 	s.Tests, s.Executions, s.Failures = len(b.f.Tests), len(b.f.Executions), len(b.f.Failures)
 	s.RequiredBlocked = len(b.f.RequiredBlocked)
 	s.TestOutcomeCounts, s.FindingCounts = map[store.TestStatus]int{}, map[trace.Severity]int{}
+	s.VerdictCounts, s.EffectiveVerdictCounts = map[Verdict]int{}, map[Verdict]int{}
 	for i := range b.f.Tests {
-		s.TestOutcomeCounts[b.f.Tests[i].Outcome]++
+		t := &b.f.Tests[i]
+		s.TestOutcomeCounts[t.Outcome]++
+		s.VerdictCounts[t.Verdict]++
+		s.EffectiveVerdictCounts[t.EffectiveVerdict]++
 	}
 	for i := range b.f.Executions {
 		if b.f.Executions[i].Lifecycle == "finished" {
 			s.TerminalExecutions++
 		}
+		s.Evaluations += b.f.Executions[i].EvaluationCount
 	}
 	for _, c := range b.f.Findings {
 		s.FindingCounts[c.Severity] += c.Count
@@ -451,6 +413,9 @@ func (b *builder) notNull() {
 	f.Command, f.Suites, f.Tests = list(f.Command), list(f.Suites), list(f.Tests)
 	f.Packages, f.Executions, f.Failures = list(f.Packages), list(f.Executions), list(f.Failures)
 	f.Findings, f.Limitations, f.RequiredBlocked = list(f.Findings), list(f.Limitations), list(f.RequiredBlocked)
+	if f.EvaluationStats == nil {
+		f.EvaluationStats = map[string]eval.Values{}
+	}
 }
 
 func list[T any](s []T) []T {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/m3-go/m3/eval"
@@ -23,7 +24,7 @@ type Feedback struct {
 	StartedAt     time.Time       `json:"started_at"`
 	FinishedAt    *time.Time      `json:"finished_at"`
 	ExitCode      *int            `json:"exit_code"` // go test's
-	Suites        []store.Suite   `json:"suites"`
+	Suites        []Suite         `json:"suites"`
 	Tests         []TestRecord    `json:"tests"`
 	Packages      []PackageRecord `json:"packages"`
 	Executions    []Execution     `json:"executions"`
@@ -31,8 +32,19 @@ type Feedback struct {
 	Findings      []FindingCount  `json:"findings"`
 	// RequiredBlocked are the required evaluations that did not pass or are missing. They make the run fail, and change no outcome of a test or an execution.
 	RequiredBlocked []eval.Blocked `json:"required_blocked"`
-	Summary         Summary        `json:"summary"`
-	Limitations     []string       `json:"limitations"`
+	// EvaluationStats are what Aggregate says of the run, by evaluator. Checks are among them, by the name of their matcher.
+	EvaluationStats map[string]eval.Values `json:"evaluation_stats"`
+	Summary         Summary                `json:"summary"`
+	Limitations     []string               `json:"limitations"`
+	Files
+
+	// more are failures that are told elsewhere to a person: they stand in feedback.json behind the others.
+	more []Failure
+}
+
+// Suite is one suite of the run. The number that a database gives it is not here: it depends on the order in which the database was filled.
+type Suite struct {
+	Name string `json:"suite_name"`
 }
 
 // TestRecord is one attempt of one test.
@@ -41,7 +53,13 @@ type TestRecord struct {
 	Name      string `json:"name"`
 	Iteration int    `json:"iteration"`
 	// Outcome is go test's: passed, failed, skipped; interrupted when the run was stopped while it ran.
-	Outcome        store.TestStatus    `json:"outcome"`
+	Outcome store.TestStatus `json:"outcome"`
+	// Verdict says what kind of end that was.
+	Verdict Verdict `json:"verdict"`
+	// EffectiveVerdict is Verdict, but failed_evaluation for a test that passed and has a required evaluation that did not.
+	EffectiveVerdict Verdict `json:"effective_verdict"`
+	// ToolResult says whether all tool calls of its executions succeeded; empty when there were none, or none has ended. It is no verdict: a test may want errors.
+	ToolResult     ToolResult          `json:"tool_result,omitempty"`
 	ElapsedSeconds float64             `json:"elapsed_seconds"`
 	TestID         string              `json:"test_id,omitempty"` // of a test that used m3
 	Suite          string              `json:"suite_name,omitempty"`
@@ -53,6 +71,7 @@ type TestRecord struct {
 	Cached   bool     `json:"cached,omitempty"` // replayed by go test from an earlier run
 
 	told bool // by go test
+	cut  bool // ended by a crash: its own, or that of its process
 }
 
 // PackageRecord is one package as go test reported it.
@@ -69,7 +88,6 @@ type PackageRecord struct {
 type Execution struct {
 	ExecutionID trace.ExecutionID  `json:"execution_id"`
 	Kind        string             `json:"kind"`
-	SuiteID     store.SuiteID      `json:"suite_id,omitempty"`
 	Suite       string             `json:"suite_name,omitempty"`
 	Case        string             `json:"case_id,omitempty"`
 	TestID      string             `json:"test_id,omitempty"`
@@ -77,20 +95,33 @@ type Execution struct {
 	Lifecycle   string             `json:"lifecycle"` // finished, open
 	Outcome     trace.Outcome      `json:"outcome,omitempty"`
 	EventCount  int                `json:"event_count"`
+	Evidence    Evidence           `json:"evidence"`
 	Complete    bool               `json:"complete"` // the trace has no limitation
 	Limitations []trace.Limitation `json:"limitations"`
 	// Findings lists the first hundred; FindingCount counts all.
 	Findings     []trace.Finding `json:"findings"`
 	FindingCount int             `json:"finding_count"`
+	// EvaluationCount counts all stored evaluations and checks.
+	EvaluationCount int `json:"evaluation_count"`
 	// EvaluationCounts counts the evaluations and checks by status: their verdicts are no outcome of the execution.
 	EvaluationCounts map[eval.Status]int `json:"evaluation_counts"`
 	// Unavailable says why the trace could not be read, when it could not.
 	Unavailable string `json:"unavailable,omitempty"`
 }
 
+// Evidence says how much of an execution's trace there is.
+type Evidence string
+
+// The states of evidence.
+const (
+	EvidenceComplete    Evidence = "complete"
+	EvidencePartial     Evidence = "partial"     // open, or its limitations say what is missing
+	EvidenceUnavailable Evidence = "unavailable" // it cannot be read
+)
+
 // Failure is one thing that failed, with what is known about why.
 type Failure struct {
-	Kind       string              `json:"kind"` // test, package, build, run
+	Kind       string              `json:"kind"` // test, package, build, run; evaluation, persistence, not_run
 	Package    string              `json:"package,omitempty"`
 	Test       string              `json:"test,omitempty"`
 	Iteration  int                 `json:"iteration,omitempty"`
@@ -112,22 +143,29 @@ type FindingCount struct {
 
 // Summary is the run in numbers. Attempts are counted, parents of subtests as tests of their own, as go test does.
 type Summary struct {
-	RunStatus          store.RunStatus          `json:"run_status"`
-	Tests              int                      `json:"tests"`
-	Executions         int                      `json:"executions"`
-	TerminalExecutions int                      `json:"terminal_executions"`
-	Failures           int                      `json:"failures"`
-	SkippedTests       int                      `json:"skipped_tests"`
-	TestOutcomeCounts  map[store.TestStatus]int `json:"test_outcome_counts"`
-	FindingCounts      map[trace.Severity]int   `json:"finding_counts"`
-	RequiredBlocked    int                      `json:"required_blocked"`
+	RunStatus          store.RunStatus `json:"run_status"`
+	Tests              int             `json:"tests"`
+	Executions         int             `json:"executions"`
+	TerminalExecutions int             `json:"terminal_executions"`
+	Failures           int             `json:"failures"`
+	// Evaluations counts all that are stored of the executions, checks among them.
+	Evaluations            int                      `json:"evaluations"`
+	SkippedTests           int                      `json:"skipped_tests"`
+	TestOutcomeCounts      map[store.TestStatus]int `json:"test_outcome_counts"`
+	VerdictCounts          map[Verdict]int          `json:"verdict_counts"`
+	EffectiveVerdictCounts map[Verdict]int          `json:"effective_verdict_counts"`
+	FindingCounts          map[trace.Severity]int   `json:"finding_counts"`
+	RequiredBlocked        int                      `json:"required_blocked"`
 	// SkippedOnly says that tests were there and every one was skipped.
 	SkippedOnly bool `json:"skipped_only"`
 }
 
 // JSON is feedback.json: indented, with a newline at its end.
 func (f *Feedback) JSON() ([]byte, error) {
-	b, err := json.MarshalIndent(f, "", "  ")
+	whole := *f
+	whole.Failures = slices.Concat(f.Failures, f.more)
+	whole.Summary.Failures = len(whole.Failures)
+	b, err := json.MarshalIndent(&whole, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("encode feedback: %w", err)
 	}

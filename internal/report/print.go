@@ -317,7 +317,7 @@ func (p *printer) remarks() {
 	if f.Summary.Tests == 0 && len(f.Failures) == 0 && p.cfg.Stopped == "" {
 		lines = append(lines, "nothing was tested: go test ran no test")
 	}
-	if p.cfg.Suite != "" && !slices.ContainsFunc(f.Suites, func(s store.Suite) bool { return s.Name == p.cfg.Suite }) {
+	if p.cfg.Suite != "" && !slices.ContainsFunc(f.Suites, func(s Suite) bool { return s.Name == p.cfg.Suite }) {
 		lines = append(lines, fmt.Sprintf("no test of suite %q ran", CleanLine(p.cfg.Suite)))
 	}
 	for i, e := range f.Executions {

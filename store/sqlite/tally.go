@@ -113,7 +113,7 @@ func (t *tallying) facts(run string) error {
 }
 
 func (x *tallied) learn(f *aggregate.Facts) {
-	if f.Finished {
+	if f.Finished && !f.Unread { // else see old
 		x.Add(f)
 		x.finished = false
 	}
@@ -143,7 +143,7 @@ func (t *tallying) large(string) error {
 	return nil
 }
 
-// old works out what an earlier m3 did not keep.
+// old works out what an earlier m3 did not keep, and what was not read yet.
 func (t *tallying) old(string) error {
 	for _, x := range t.byRow {
 		if !x.finished {

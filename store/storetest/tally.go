@@ -11,20 +11,22 @@ import (
 	"github.com/m3-go/m3/trace"
 )
 
-// listing makes the frames of a tools/list whose answer is that large.
-func (t *Tape) listing(size int) []store.Record {
+// List makes the frames of a tools/list: the request with params, unless they are empty, and the answer with result, both JSON texts. Without a result there is no answer.
+func (t *Tape) List(params, result string) []store.Record {
 	id := trace.RPCID(fmt.Sprint(len(t.Events)))
-	var recs []store.Record
-	for _, body := range []string{`{"jsonrpc":"2.0","id":` + string(id) + `,"method":"tools/list"}`,
-		`{"jsonrpc":"2.0","id":` + string(id) + `,"result":{"tools":[],"x":"` + fmt.Sprintf("%0*d", size, 0) + `"}}`} {
-		kind, direction := trace.KindMCPRequest, trace.ClientToServer
-		if len(recs) > 0 {
-			kind, direction = trace.KindMCPResponse, trace.ServerToClient
-		}
-		recs = append(recs, t.add(trace.Event{Kind: kind, Phase: trace.PhaseMCPCall, Server: "orders", ConnectionID: "c1", RPCID: id, Method: "tools/list",
-			Source: trace.Source{Origin: trace.OriginWire, Source: "mcp"}, Frame: frame(direction, []byte(body))})...)
+	event := func(kind trace.Kind, direction trace.Direction, body string) []store.Record {
+		return t.add(trace.Event{Kind: kind, Phase: trace.PhaseMCPCall, Server: "orders", ConnectionID: "c1", RPCID: id, Method: "tools/list",
+			Source: trace.Source{Origin: trace.OriginWire, Source: "mcp"}, Frame: frame(direction, []byte(body))})
 	}
-	return recs
+	request := `{"jsonrpc":"2.0","id":` + string(id) + `,"method":"tools/list"`
+	if params != "" {
+		request += `,"params":` + params
+	}
+	recs := event(trace.KindMCPRequest, trace.ClientToServer, request+"}")
+	if result == "" {
+		return recs
+	}
+	return append(recs, event(trace.KindMCPResponse, trace.ServerToClient, `{"jsonrpc":"2.0","id":`+string(id)+`,"result":`+result+`}`)...)
 }
 
 // busy is an execution with something of everything that is counted.
@@ -32,7 +34,7 @@ func busy(run, id string, second int, end bool) (*Tape, []store.Record) {
 	tape := NewTape(run, id)
 	tape.Created = at(second)
 	recs := append([]store.Record{tape.Open()}, tape.Begin()...)
-	recs = append(recs, tape.listing(BlobBytes)...)
+	recs = append(recs, tape.List("", `{"tools":[],"x":"`+fmt.Sprintf("%0*d", BlobBytes, 0)+`"}`)...)
 	for _, result := range []string{"success", "tool_error", "protocol_error", "success"} {
 		recs = append(recs, tape.Call("quote", result, time.Millisecond)...)
 	}
