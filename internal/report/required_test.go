@@ -106,3 +106,29 @@ func holdFacts(t *testing.T, f *report.Feedback) {
 		t.Errorf("what blocks: %s, %v", b, err)
 	}
 }
+
+// What blocks the run is told by every output, with go test's outcome as it is: a test that passed is no failure, and the run fails all the same.
+func TestOutputsOfRequiredEvaluations(t *testing.T) {
+	t.Parallel()
+	st := memory.New(nil)
+	evaluated(t, st)
+	again := storetest.Evaluation(runID, "v3", "one", 3) // the same evaluator in the same case, of another subject
+	again.TestID, again.Case, again.Status, again.Message, again.Required, again.SubjectDigest = "t1", "TestQuote", eval.Error, "answer.v1 panicked", true, "other"
+	alone := storetest.Evaluation(runID, "v4", "", 4)
+	alone.Case, alone.Status, alone.Required = "", eval.Failed, true
+	filled(t, st, again, alone)
+	f, err := report.Build(t.Context(), st, runID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	junit, err := f.JUnit()
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkGolden(t, "required.junit.xml", string(junit))
+	checkGolden(t, "required.github", github(f, "x"))
+	checkGolden(t, "required.plain", output(t, f, nil, &report.LiveConfig{Style: report.Style{Module: "example.test/x"}}))
+	var b bytes.Buffer
+	report.NewStream(&b).End(f, "feedback.json")
+	checkGolden(t, "required.jsonl", b.String())
+}
