@@ -37,6 +37,7 @@ type Catalog struct {
 	evalIndex  map[string]struct{}
 	evalsOf    map[trace.ExecutionID][]*Evaluation
 	required   map[eval.Lineage]bool
+	latest     map[eval.Lineage]*Evaluation
 }
 
 var _ Index = (*Catalog)(nil)
@@ -172,7 +173,7 @@ func (c *Catalog) Close() {
 	c.closed = true
 	c.runs, c.suites, c.tests, c.items, c.executions, c.evals = nil, nil, nil, nil, nil, nil
 	c.runIndex, c.suiteIndex, c.testIndex, c.itemIndex, c.execIndex = nil, nil, nil, nil, nil
-	c.evalIndex, c.evalsOf, c.required = nil, nil, nil
+	c.evalIndex, c.evalsOf, c.required, c.latest = nil, nil, nil, nil
 }
 
 func (c *Catalog) rlock(ctx context.Context) error {
@@ -302,11 +303,14 @@ func (c *Catalog) Evaluations(ctx context.Context, q *EvaluationQuery) ([]eval.R
 	}
 	var out []eval.Result
 	for _, r := range list {
-		if q.matches(&r.Result) && (q == nil || !q.Required || c.required[r.Lineage()]) {
+		if q.matches(&r.Result) && (q == nil || (!q.Required || c.required[r.Lineage()]) && (!q.Latest || c.latest[r.Lineage()] == r)) {
 			out = append(out, r.Result)
 		}
 	}
 	slices.SortFunc(out, func(a, b eval.Result) int { return a.Compare(&b) })
+	if q != nil && q.Limit > 0 && len(out) > q.Limit {
+		out = slices.Clip(out[:q.Limit])
+	}
 	return out, nil
 }
 
@@ -316,7 +320,7 @@ func (c *Catalog) evaluation(r *Evaluation) {
 		return
 	}
 	if c.evalIndex == nil {
-		c.evalIndex, c.required = map[string]struct{}{}, map[eval.Lineage]bool{}
+		c.evalIndex, c.required, c.latest = map[string]struct{}{}, map[eval.Lineage]bool{}, map[eval.Lineage]*Evaluation{}
 		c.evalsOf = map[trace.ExecutionID][]*Evaluation{}
 	}
 	c.suite(r.RunID, r.Suite)
@@ -325,8 +329,12 @@ func (c *Catalog) evaluation(r *Evaluation) {
 	if r.Execution != "" {
 		c.evalsOf[r.Execution] = append(c.evalsOf[r.Execution], r)
 	}
+	l := r.Lineage()
 	if r.Required {
-		c.required[r.Lineage()] = true
+		c.required[l] = true
+	}
+	if last := c.latest[l]; last == nil || last.Compare(&r.Result) < 0 {
+		c.latest[l] = r
 	}
 }
 
@@ -345,7 +353,7 @@ func (q *ExecutionQuery) Matches(e *Execution) bool {
 			(q.TestID == "" || q.TestID == e.TestID)
 }
 
-// matches reports whether r is selected, but for Required.
+// matches reports whether r is selected, but for Required and Latest.
 func (q *EvaluationQuery) matches(r *eval.Result) bool {
 	return q == nil ||
 		(q.RunID == "" || q.RunID == r.RunID) &&
@@ -354,5 +362,6 @@ func (q *EvaluationQuery) matches(r *eval.Result) bool {
 			(q.TestID == "" || q.TestID == r.TestID) &&
 			(q.Execution == "" || q.Execution == r.Execution) &&
 			(q.Evaluator == "" || q.Evaluator == r.Evaluator) &&
-			(q.Kind == "" || q.Kind == r.Kind)
+			(q.Kind == "" || q.Kind == r.Kind) &&
+			(len(q.Statuses) == 0 || slices.Contains(q.Statuses, r.Status))
 }

@@ -78,6 +78,12 @@ type Reader interface {
 	ReadRawEvidence(ctx context.Context, ref trace.EvidenceRef, maxBytes int64) (Evidence, error)
 	// Aggregate measures evaluations. The error wraps eval.ErrQuery when the query cannot be answered, or eval.ErrUnsupported.
 	Aggregate(ctx context.Context, q eval.Query) (eval.Report, error)
+	// Tally counts what the executions of a run have. All of them are in it.
+	Tally(ctx context.Context, runID string) (map[trace.ExecutionID]Tally, error)
+	// Events calls yield for each event that is selected, the executions in the order in which they were created, and ends at the first error, which it
+	// returns. The bytes of a frame are loaded; they are nil when they are gone. An event that was never stored is left out; of one that cannot be read
+	// there is the ExecutionID alone.
+	Events(ctx context.Context, q *EventQuery, yield func(*trace.Event) error) error
 }
 
 // Store is both.
@@ -105,6 +111,34 @@ type EvaluationQuery struct {
 	Kind      eval.Kind
 	// Required selects the rows of required lineages: those with a row that is marked so, also when later ones are not.
 	Required bool
+	// Latest selects the last row of each lineage.
+	Latest bool
+	// Statuses select rows that have one of them; none selects all.
+	Statuses []eval.Status
+	// Limit bounds how many are listed, the first in their order; 0 does not.
+	Limit int
+}
+
+// EventQuery selects events.
+type EventQuery struct {
+	// RunID, or Execution, or both say whose.
+	RunID     string
+	Execution trace.ExecutionID
+	// Kinds are those of the events; none selects all.
+	Kinds []trace.Kind
+	// Method selects frames that are messages of the method, or answers to them; empty selects all events.
+	Method string
+}
+
+// Tally is what one execution has, in numbers.
+type Tally struct {
+	// Events counts those that are stored, by kind.
+	Events map[trace.Kind]int
+	// Evaluations counts those that the execution's run made of it, by status: all rows, also superseded ones.
+	Evaluations map[eval.Status]int
+	// ToolCalls and ProtocolErrors are zero as long as the execution is open.
+	ToolCalls      eval.ToolCalls
+	ProtocolErrors int
 }
 
 // ExecutionInfo is an execution with how it stands.

@@ -185,6 +185,16 @@ func (s *Store) Aggregate(ctx context.Context, q eval.Query) (eval.Report, error
 	return s.catalog.Aggregate(ctx, q, func(id trace.ExecutionID) (*trace.Trace, error) { return s.Trace(ctx, id) })
 }
 
+// Tally is that of [store.Reader].
+func (s *Store) Tally(ctx context.Context, runID string) (map[trace.ExecutionID]store.Tally, error) {
+	return s.catalog.Tally(ctx, runID, func(id trace.ExecutionID) (*trace.Trace, error) { return s.Trace(ctx, id) })
+}
+
+// Events is that of [store.Reader].
+func (s *Store) Events(ctx context.Context, q *store.EventQuery, yield func(*trace.Event) error) error {
+	return s.catalog.Events(ctx, q, func(id trace.ExecutionID) (*trace.Trace, error) { return s.Trace(ctx, id) }, yield)
+}
+
 // Close is that of [store.Recorder]: it lets go of everything. Traces that were handed out stay readable.
 func (s *Store) Close() error {
 	s.catalog.Close()

@@ -266,8 +266,22 @@ func (s *Store) Evaluations(ctx context.Context, q *store.EvaluationQuery) ([]ev
 	if q.Required {
 		where = append(where, `EXISTS (SELECT 1 FROM evaluation l WHERE l.lineage = e.lineage AND l.latest AND l.required)`)
 	}
+	if q.Latest {
+		where = append(where, "e.latest")
+	}
+	if len(q.Statuses) > 0 {
+		b, err := json.Marshal(q.Statuses)
+		if err != nil {
+			return nil, err
+		}
+		where, args = append(where, "e.status IN (SELECT value FROM json_each(?))"), append(args, string(b))
+	}
+	limit := -1
+	if q.Limit > 0 {
+		limit = q.Limit
+	}
 	records, err := records[store.Evaluation](ctx, s, `SELECT r.record FROM evaluation e JOIN evaluation_record r ON r.id = e.id
-		WHERE `+strings.Join(where, " AND ")+` ORDER BY e.created_ns, r.evaluation_id`, args...)
+		WHERE `+strings.Join(where, " AND ")+` ORDER BY e.created_ns, r.evaluation_id LIMIT ?`, append(args, limit)...)
 	if err != nil {
 		return nil, err
 	}

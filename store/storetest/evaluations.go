@@ -76,6 +76,10 @@ func testEvaluations(t *testing.T, s *Subject) {
 			{"several", &store.EvaluationQuery{RunID: "r", Execution: "e", Evaluator: "answer.v1", Kind: eval.KindEvaluator}, all[:1]},
 			{"none", &store.EvaluationQuery{RunID: "r", Execution: "none"}, nil},
 			{"no such word", &store.EvaluationQuery{Evaluator: "none"}, nil},
+			{"statuses", &store.EvaluationQuery{Statuses: []eval.Status{eval.Failed, eval.Error}}, all[2:3]},
+			{"the first", &store.EvaluationQuery{RunID: "r", Limit: 2}, all[:2]},
+			{"more than there are", &store.EvaluationQuery{Limit: 100}, all},
+			{"the latest", &store.EvaluationQuery{Execution: "e", Latest: true}, []*store.Evaluation{check, want, late}},
 		} {
 			diff(t, tt.name, must[[]eval.Result](t)(r.Evaluations(context.Background(), tt.q)), results(tt.want))
 		}

@@ -46,6 +46,8 @@ func Run(t *testing.T, fresh func(t *testing.T) *Subject) {
 		{"specs are kept unchanged", testSpec},
 		{"evaluations", testEvaluations},
 		{"lineages", testLineages},
+		{"tallies", testTallies},
+		{"selected events", testSelectedEvents},
 		{"required evaluations", testBlocked},
 		{"aggregation", testAggregate},
 		{"rules of aggregation", testAggregateRules},
