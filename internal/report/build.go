@@ -28,7 +28,7 @@ const maxFindings = 100
 // The error wraps store.ErrNotFound when there is no such run. A trace that cannot be read is told in its execution.
 func Build(ctx context.Context, r store.Reader, runID string) (*Feedback, error) {
 	b := &builder{ctx: ctx, r: r, f: &Feedback{SchemaVersion: 1, RunID: runID}}
-	steps := []func() error{b.run, b.suites, b.executions, b.tests}
+	steps := []func() error{b.run, b.suites, b.executions, b.statistics, b.tests}
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return nil, fmt.Errorf("feedback of run %s: %w", runID, err)
@@ -187,6 +187,24 @@ func (b *builder) count(id trace.ExecutionID, f *trace.Finding) {
 		b.counts[key] = c
 	}
 	c.Count++
+}
+
+// statistics asks the store for the rates of the run's evaluators.
+func (b *builder) statistics() error {
+	b.f.EvaluationStats = map[string]eval.Values{}
+	q := eval.Query{Filters: eval.Labels{eval.LabelRun: {b.f.RunID}}, GroupBy: []string{eval.LabelEvaluator}, Limit: eval.MaxLimit}
+	for {
+		rep, err := b.r.Aggregate(b.ctx, q)
+		if err != nil {
+			return err
+		}
+		for _, g := range rep.Groups {
+			b.f.EvaluationStats[g.Key[0]] = g.Values
+		}
+		if q.Offset += len(rep.Groups); len(rep.Groups) == 0 || q.Offset >= rep.TotalGroups {
+			return nil
+		}
+	}
 }
 
 // tests joins what go test reported with what the test processes recorded: by the attempt's id, else by package, name and

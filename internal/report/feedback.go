@@ -31,8 +31,10 @@ type Feedback struct {
 	Findings      []FindingCount  `json:"findings"`
 	// RequiredBlocked are the required evaluations that did not pass or are missing. They make the run fail, and change no outcome of a test or an execution.
 	RequiredBlocked []eval.Blocked `json:"required_blocked"`
-	Summary         Summary        `json:"summary"`
-	Limitations     []string       `json:"limitations"`
+	// EvaluationStats are what Aggregate says of the run, by evaluator. Checks are among them, by the name of their matcher.
+	EvaluationStats map[string]eval.Values `json:"evaluation_stats"`
+	Summary         Summary                `json:"summary"`
+	Limitations     []string               `json:"limitations"`
 }
 
 // TestRecord is one attempt of one test.

@@ -139,6 +139,7 @@ func (g *GitHub) Summary(f *Feedback) string {
 	b.WriteString(".\n\n")
 	g.packages(&b, f)
 	g.required(&b, f)
+	g.evaluations(&b, f)
 	g.failures(&b, f)
 	g.findings(&b, f)
 	return b.String()

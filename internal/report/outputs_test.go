@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"encoding/xml"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -31,6 +32,7 @@ func hostileFeedback() *report.Feedback {
 		Findings: []report.FindingCount{{Severity: trace.SeverityError, Code: "c" + hostile, Count: 3, Execution: "e", Message: hostile}},
 		RequiredBlocked: []eval.Blocked{{Evaluator: "a" + hostile, Status: eval.Failed, TestID: "t1", Execution: hostile, Turn: hostile, Suite: hostile, Case: hostile, Evaluation: hostile, Message: hostile},
 			{Evaluator: hostile, Status: eval.Missing}},
+		EvaluationStats: map[string]eval.Values{"e" + hostile: {ExpectedCount: 3, PassedCount: 1, PassRate: eval.Score(1. / 3)}},
 	}
 	f.Summary.TestOutcomeCounts = map[store.TestStatus]int{}
 	f.Summary.Failures = 2
@@ -155,13 +157,18 @@ func TestGitHubBounds(t *testing.T) {
 	if n := strings.Count(b.String(), "\n"); n != 10 {
 		t.Errorf("%d annotations", n)
 	}
-	for range 1000 {
+	f.EvaluationStats = map[string]eval.Values{}
+	for i := range 1000 {
+		f.EvaluationStats[fmt.Sprintf("quality.v%d", i)] = eval.Values{ExpectedCount: 1, PassedCount: 1, PassRate: eval.Score(1)}
 		f.RequiredBlocked = append(f.RequiredBlocked, eval.Blocked{Evaluator: "answer.v1", Status: eval.Failed, Message: strings.Repeat("é", 50_000)})
 	}
 	b.Reset()
 	g.Annotate(&b, f)
 	if n, blocked := strings.Count(b.String(), "\n"), strings.Count(b.String(), "title=required evaluation"); n != 10 || blocked != 5 {
 		t.Errorf("%d annotations, %d of them of what blocks", n, blocked)
+	}
+	if s := g.Summary(f); strings.Count(s, "| quality.v") != 50 || !strings.Contains(s, "| and 950 more: see feedback.json | | | | | | | |\n") {
+		t.Errorf("the table of evaluators: %.9000s", s)
 	}
 	if s := g.Summary(f); strings.Count(s, "| answer.v1 |") != 50 || !strings.Contains(s, "| and 950 more: see feedback.json |") || strings.Contains(s, "\\x") {
 		t.Errorf("the table of what blocks: %.4000s", s)
@@ -195,7 +202,7 @@ func TestStreamLines(t *testing.T) {
 			outcomes[m["type"].(string)+" "+o.(string)] = m
 		}
 	}
-	if got := strings.Join(types, " "); got != "run test test package output failure failure required required summary" {
+	if got := strings.Join(types, " "); got != "run test test package output failure failure evaluation required required summary" {
 		t.Errorf("the lines: %s", got)
 	}
 	for _, want := range []string{"test failed", "test interrupted", "package build_failed"} {
