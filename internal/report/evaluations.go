@@ -64,21 +64,37 @@ func (p *printer) evaluations() {
 		return
 	}
 	shown := list[:min(len(list), maxEvaluators)]
-	width := len("evaluator")
+	rows := [][]string{append([]string{"evaluator"}, evaluatorColumns...)}
 	for i := range shown {
-		width = max(width, utf8.RuneCountInString(CleanLine(shown[i].name)))
+		rows = append(rows, append([]string{CleanLine(shown[i].name)}, shown[i].numbers()...))
 	}
-	p.line("\n%s", p.cfg.Style.paint(bold, pad("evaluator", width)+"  "+strings.Join(evaluatorColumns, "  ")))
-	for i := range shown {
-		row := pad(CleanLine(shown[i].name), width)
-		for c, n := range shown[i].numbers() {
-			row += "  " + strings.Repeat(" ", max(0, len(evaluatorColumns[c])-utf8.RuneCountInString(n))) + n
+	for i, text := range aligned(rows) {
+		if i == 0 {
+			text = "\n" + p.cfg.Style.paint(bold, text)
 		}
-		p.line("%s", row)
+		p.line("%s", text)
 	}
 	if more := len(list) - len(shown); more > 0 {
 		p.line("and %s more: they are in feedback.json", count(more, "evaluator"))
 	}
+}
+
+// aligned makes lines of rows: the first column to the left, the others to the right.
+func aligned(rows [][]string) (lines []string) {
+	width := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for c, cell := range row {
+			width[c] = max(width[c], utf8.RuneCountInString(cell))
+		}
+	}
+	for _, row := range rows {
+		line := pad(row[0], width[0])
+		for c, cell := range row[1:] {
+			line += "  " + pad("", width[c+1]-utf8.RuneCountInString(cell)) + cell
+		}
+		lines = append(lines, line)
+	}
+	return lines
 }
 
 // evaluations is the table of the evaluators, bounded.
