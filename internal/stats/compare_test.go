@@ -2,7 +2,6 @@ package stats
 
 import (
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"testing"
 )
@@ -286,7 +285,3 @@ func TestDropOfThirtyPointsIsFound(t *testing.T) {
 }
 
 func ones(passed, n int) []Count { return []Count{{passed, n}} }
-
-func binomial(n, k int, p float64) float64 {
-	return math.Exp(logChoose(n, k) + float64(k)*math.Log(p) + float64(n-k)*math.Log(1-p))
-}
