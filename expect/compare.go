@@ -18,7 +18,13 @@ type CompareOption interface{ compareOption(*comparison) }
 // Compare is what [Partial], [Tolerance] and [Regex] return.
 type Compare struct{ apply func(*comparison) }
 
-func (o Compare) compareOption(c *comparison) { o.apply(c) }
+func (o Compare) compareOption(c *comparison) {
+	if o.apply == nil {
+		c.misuse = emptyOption
+		return
+	}
+	o.apply(c)
+}
 
 // Ordering is what [Unordered] returns: an option of comparisons and of [Expectation.ToolCalls].
 type Ordering struct{}

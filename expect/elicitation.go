@@ -26,7 +26,13 @@ type elicitationTest func(s *subject, e *trace.ElicitationEntry) outcome
 // ElicitationCondition is what [Action], [Mode], [Round], [Message] and [WithContent] return.
 type ElicitationCondition struct{ apply func(*elicitationSpec) }
 
-func (o ElicitationCondition) elicitationOption(s *elicitationSpec) { o.apply(s) }
+func (o ElicitationCondition) elicitationOption(s *elicitationSpec) {
+	if o.apply == nil {
+		s.wrong(emptyOption)
+		return
+	}
+	o.apply(s)
+}
 
 func onElicitation(name string, value any, misuse string, f elicitationTest) ElicitationCondition {
 	return ElicitationCondition{func(s *elicitationSpec) {

@@ -19,6 +19,10 @@ import (
 // whether all held.
 func Group(t T, checks func(g T)) (held bool) {
 	t.Helper()
+	if checks == nil {
+		t.Errorf("expect: group: wrong use\n    the function is nil")
+		return false
+	}
 	g := &group{T: t}
 	defer func() { // also when checks ends the test, or panics
 		t.Helper()

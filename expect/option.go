@@ -27,12 +27,23 @@ func (c *common) wrong(format string, args ...any) {
 // Scope is what [InTurn] and [OnServer] return: an option of every matcher that looks for entries of an execution.
 type Scope struct{ apply func(*common) }
 
-func (o Scope) callOption(s *callSpec)               { o.apply(&s.common) }
-func (o Scope) callsOption(s *callsSpec)             { o.apply(&s.common) }
-func (o Scope) entryOption(s *entrySpec)             { o.apply(&s.common) }
-func (o Scope) elicitationOption(s *elicitationSpec) { o.apply(&s.common) }
-func (o Scope) findingOption(s *findingSpec)         { o.apply(&s.common) }
-func (o Scope) serverOption(s *common)               { o.apply(s) }
+func (o Scope) callOption(s *callSpec)               { o.to(&s.common) }
+func (o Scope) callsOption(s *callsSpec)             { o.to(&s.common) }
+func (o Scope) entryOption(s *entrySpec)             { o.to(&s.common) }
+func (o Scope) elicitationOption(s *elicitationSpec) { o.to(&s.common) }
+func (o Scope) findingOption(s *findingSpec)         { o.to(&s.common) }
+func (o Scope) serverOption(s *common)               { o.to(s) }
+
+// emptyOption is what is wrong with the zero value of an option.
+const emptyOption = "an option is empty"
+
+func (o Scope) to(c *common) {
+	if o.apply == nil {
+		c.wrong(emptyOption)
+		return
+	}
+	o.apply(c)
+}
 
 // InTurn looks at one turn: a trace.TurnID, a turn, or its state.
 func InTurn(turn trace.TurnSelector) Scope {
@@ -125,10 +136,18 @@ func list(names []string) string {
 // Count is what [Times], [MinTimes] and [MaxTimes] return: how many there must be. Without one of them it is at least one.
 type Count struct{ apply func(*count) }
 
-func (o Count) callOption(s *callSpec)               { o.apply(&s.count) }
-func (o Count) entryOption(s *entrySpec)             { o.apply(&s.count) }
-func (o Count) elicitationOption(s *elicitationSpec) { o.apply(&s.count) }
-func (o Count) findingOption(s *findingSpec)         { o.apply(&s.count) }
+func (o Count) callOption(s *callSpec)               { o.to(&s.count) }
+func (o Count) entryOption(s *entrySpec)             { o.to(&s.count) }
+func (o Count) elicitationOption(s *elicitationSpec) { o.to(&s.count) }
+func (o Count) findingOption(s *findingSpec)         { o.to(&s.count) }
+
+func (o Count) to(c *count) {
+	if o.apply == nil {
+		c.misuse = emptyOption
+		return
+	}
+	o.apply(c)
+}
 
 // Times wants exactly n for which everything else holds; 0 wants none. It excludes MinTimes and MaxTimes.
 func Times(n int) Count {

@@ -94,8 +94,18 @@ func resolve(t T, v any) subject {
 }
 
 func (s *subject) setView(v trace.View) {
-	s.kind, s.view, s.execution = "view", &v, v.ExecutionID()
+	s.kind = "view"
+	if isEmpty(v) {
+		s.problem = emptyView
+		return
+	}
+	s.view, s.execution = &v, v.ExecutionID()
 }
+
+// emptyView is what is wrong with the zero View: nothing happened in it, so that whatever wants nothing would hold.
+const emptyView = "the view is empty, and of no execution: was an error of View overlooked?"
+
+func isEmpty(v trace.View) bool { return v.ExecutionID() == "" && v.Timeline().Len() == 0 }
 
 func (s *subject) setSubject(v any, viewOf func() (trace.View, error)) {
 	s.kind = "execution"
@@ -117,6 +127,8 @@ func (s *subject) setSubject(v any, viewOf func() (trace.View, error)) {
 		s.problem = "the execution is still open: close it first"
 	case err != nil:
 		s.problem = "the trace cannot be used: " + err.Error()
+	case isEmpty(view):
+		s.problem = emptyView
 	default:
 		s.view, s.execution = &view, view.ExecutionID()
 		if turn, ok := v.(trace.TurnSelector); ok {

@@ -27,7 +27,13 @@ type condition func(s *subject, c *call) outcome
 // CallCondition is what the options return that say something about a call: [Succeeded], [WithArguments], [Latency] and others.
 type CallCondition struct{ apply func(*callSpec) }
 
-func (o CallCondition) callOption(s *callSpec) { o.apply(s) }
+func (o CallCondition) callOption(s *callSpec) {
+	if o.apply == nil {
+		s.wrong(emptyOption)
+		return
+	}
+	o.apply(s)
+}
 
 // on is a condition, with what is recorded of it.
 func on(name string, value any, misuse string, c condition) CallCondition {

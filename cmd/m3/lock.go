@@ -92,7 +92,7 @@ func (d *direct) writeLock(ctx context.Context, f *lockFlags) error {
 	if err := os.WriteFile(d.c.path(f.out), text, 0o644); err != nil {
 		return fmt.Errorf("the lock file cannot be written: %w", err)
 	}
-	d.text("%d tools of %s are locked in %s", len(c.Tools), orElse(c.Server, d.client.Server()), f.out)
+	d.text("%s locked in %s", toolsOf(len(c.Tools), orElse(c.Server, d.client.Server())), f.out)
 	return nil
 }
 
@@ -109,7 +109,7 @@ func (d *direct) checkLock(ctx context.Context, f *lockFlags, locked *catalog.Ca
 		return err
 	}
 	if len(changes) == 0 {
-		d.text("the %d tools of %s are as locked in %s", len(now.Tools), orElse(now.Server, d.client.Server()), f.check)
+		d.text("the %s as locked in %s", toolsOf(len(now.Tools), orElse(now.Server, d.client.Server())), f.check)
 		return nil
 	}
 	for _, c := range changes {
@@ -127,3 +127,11 @@ func (e *driftError) Error() string {
 
 // Code is the stable machine code.
 func (*driftError) Code() string { return "tools_drifted" }
+
+// toolsOf is "2 tools of shipping are".
+func toolsOf(n int, server string) string {
+	if n == 1 {
+		return "1 tool of " + server + " is"
+	}
+	return fmt.Sprintf("%d tools of %s are", n, server)
+}

@@ -8,7 +8,9 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
+	"github.com/m3-go/m3/eval"
 	"github.com/m3-go/m3/store"
 	"github.com/m3-go/m3/trace"
 )
@@ -28,6 +30,8 @@ type GitHub struct {
 const (
 	maxAnnotations = 10
 	maxSummary     = 900 << 10
+	maxRows        = 50  // of what blocks the run, and of evaluators
+	maxWhy         = 500 // bytes of a reason in a table
 )
 
 // Begin makes the runner read no commands from here on.
@@ -36,13 +40,15 @@ func (g *GitHub) Begin(w io.Writer) { fmt.Fprintf(w, "::stop-commands::%s\n", g.
 // End makes the runner read commands again.
 func (g *GitHub) End(w io.Writer) { fmt.Fprintf(w, "::%s::\n", g.Token) }
 
-// Annotate writes an annotation for each failure and each kind of finding that is no note, at most ten of each: GitHub shows no more.
+// Annotate writes an error for each failure and each required evaluation that blocks the run, and a warning for each kind of finding that is no note, at most ten
+// of either: GitHub shows no more. Where there are more, failures leave half of the room to what blocks.
 func (g *GitHub) Annotate(w io.Writer, f *Feedback) {
-	for i := range f.Failures {
-		if i == maxAnnotations {
-			break
-		}
+	blocked := min(len(f.RequiredBlocked), max(maxAnnotations/2, maxAnnotations-len(f.Failures)))
+	for i := range min(len(f.Failures), maxAnnotations-blocked) {
 		g.failure(w, &f.Failures[i])
+	}
+	for i := range blocked {
+		g.blocked(w, &f.RequiredBlocked[i])
 	}
 	n := 0
 	for _, c := range f.Findings {
@@ -72,6 +78,15 @@ func (g *GitHub) failure(w io.Writer, fail *Failure) {
 		text += "\ntrace: " + g.Show + " " + string(id)
 	}
 	fmt.Fprintf(w, "::error %stitle=%s::%s\n", place, property(title), message(text))
+}
+
+// blocked annotates without a place: an evaluation has none, and the line of a test that passed would mislead.
+func (g *GitHub) blocked(w io.Writer, b *eval.Blocked) {
+	text := b.String()
+	if b.Execution != "" {
+		text += "\ntrace: " + g.Show + " " + string(b.Execution)
+	}
+	fmt.Fprintf(w, "::error title=%s::%s\n", property("required evaluation "+b.Evaluator), message(text))
 }
 
 // position is how go test and the compiler begin a line about a place.
@@ -113,12 +128,18 @@ func property(s string) string {
 func (g *GitHub) Summary(f *Feedback) string {
 	var b strings.Builder
 	word := "passed"
-	if f.Summary.Failures > 0 || f.ExitCode != nil && *f.ExitCode != 0 {
+	if f.Summary.Failures > 0 || len(f.RequiredBlocked) > 0 || f.ExitCode != nil && *f.ExitCode != 0 {
 		word = "failed"
 	}
-	fmt.Fprintf(&b, "### m3 test %s\n\n%d of %s passed, %s.\n\n", word, f.Summary.TestOutcomeCounts[store.TestPassed], count(f.Summary.Tests, "test"),
+	fmt.Fprintf(&b, "### m3 test %s\n\n%d of %s passed, %s", word, f.Summary.TestOutcomeCounts[store.TestPassed], count(f.Summary.Tests, "test"),
 		count(f.Summary.Executions, "execution"))
+	if n := len(f.RequiredBlocked); n > 0 {
+		fmt.Fprintf(&b, "; %s blocked the run", count(n, "required evaluation"))
+	}
+	b.WriteString(".\n\n")
 	g.packages(&b, f)
+	g.required(&b, f)
+	g.evaluations(&b, f)
 	g.failures(&b, f)
 	g.findings(&b, f)
 	return b.String()
@@ -155,6 +176,38 @@ func (g *GitHub) packages(b *strings.Builder, f *Feedback) {
 		fmt.Fprintf(b, "| %s | %s | %d | %d | %d | %.2f |\n", cell(Style{Module: g.Module}.short(p.Package)), cell(p.Outcome), c.passed, c.failed, c.skipped, p.ElapsedSeconds)
 	}
 	b.WriteString("\n")
+}
+
+// required is the table of what blocks the run, bounded.
+func (g *GitHub) required(b *strings.Builder, f *Feedback) {
+	if len(f.RequiredBlocked) == 0 {
+		return
+	}
+	b.WriteString("| required evaluation | stands | case | why | trace |\n| --- | --- | --- | --- | --- |\n")
+	for i := range f.RequiredBlocked {
+		x := &f.RequiredBlocked[i]
+		if i == maxRows {
+			fmt.Fprintf(b, "| and %d more: see feedback.json | | | | |\n", len(f.RequiredBlocked)-i)
+			break
+		}
+		trace := ""
+		if x.Execution != "" {
+			trace = cell(g.Show + " " + string(x.Execution))
+		}
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s |\n", cell(x.Evaluator), cell(string(x.Status)), cell(x.Case), cell(bounded(x.Message, maxWhy)), trace)
+	}
+	b.WriteString("\n")
+}
+
+// bounded is the beginning of a text, cut at a whole character.
+func bounded(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
+	}
+	return s[:limit] + " …"
 }
 
 func (g *GitHub) failures(b *strings.Builder, f *Feedback) {

@@ -1,14 +1,18 @@
 package report
 
 import (
+	"cmp"
 	"encoding/xml"
 	"fmt"
 	"strings"
 
+	"github.com/m3-go/m3/eval"
 	"github.com/m3-go/m3/store"
+	"github.com/m3-go/m3/trace"
 )
 
-// JUnit is the run as the JUnit XML that CI systems read: a testsuite a package, a testcase an attempt. Text that XML cannot hold is shown as escapes.
+// JUnit is the run as the JUnit XML that CI systems read: a testsuite a package, a testcase an attempt, or a required evaluation that blocks the run. Text that
+// XML cannot hold is shown as escapes.
 func (f *Feedback) JUnit() ([]byte, error) {
 	doc := junitSuites{Name: Clean(f.ProjectName)}
 	byPackage := map[string]*junitSuite{}
@@ -29,6 +33,7 @@ func (f *Feedback) JUnit() ([]byte, error) {
 		}
 		s.add(f, t)
 	}
+	doc.required(f, byPackage)
 	for _, s := range doc.Suites {
 		doc.Tests, doc.Failures, doc.Errors, doc.Skipped = doc.Tests+s.Tests, doc.Failures+s.Failures, doc.Errors+s.Errors, doc.Skipped+s.Skipped
 	}
@@ -175,4 +180,71 @@ func (s *junitSuite) packageFailure(f *Feedback, p *PackageRecord) {
 		s.Cases = append(s.Cases, junitCase{Class: s.Name, Name: name, Time: secondsText(fail.Seconds),
 			Error: &junitProblem{Type: Clean(fail.Kind), Message: CleanLine(fail.why()), Text: Clean(fail.Output)}})
 	}
+}
+
+// withoutTest is the suite of required evaluations that belong to no test of the run.
+const withoutTest = "[required evaluations]"
+
+// required adds each required evaluation that blocks the run as a case of its own, in the suite of the package whose test it belongs to: go test's outcome of that
+// test is another fact, and stays.
+func (doc *junitSuites) required(f *Feedback, byPackage map[string]*junitSuite) {
+	at, seen := f.packageOf(), map[string]int{}
+	for i := range f.RequiredBlocked {
+		b := &f.RequiredBlocked[i]
+		name := cmp.Or(Clean(at(b)), withoutTest)
+		s := byPackage[name]
+		if s == nil {
+			s = newJUnitSuite(f, name)
+			byPackage[name] = s
+			doc.Suites = append(doc.Suites, s)
+		}
+		c := blockedCase(s.Name, b)
+		if seen[s.Name+"\x00"+c.Name]++; seen[s.Name+"\x00"+c.Name] > 1 { // readers take cases of one name for one
+			c.Name += fmt.Sprintf(" #%d", seen[s.Name+"\x00"+c.Name])
+		}
+		s.Tests++
+		s.Errors++
+		s.Cases = append(s.Cases, c)
+	}
+}
+
+// blockedCase names what is the same in the next run, too: the execution's id is a property, and in the text.
+func blockedCase(class string, b *eval.Blocked) junitCase {
+	c := junitCase{Class: class, Name: "[required evaluation] " + CleanLine(b.Evaluator), Time: secondsText(0)}
+	if b.Case != "" {
+		c.Name += " in " + CleanLine(b.Case)
+	}
+	var list []junitProperty
+	for _, p := range [][2]string{{"m3.suite", b.Suite}, {"m3.execution_id", string(b.Execution)}, {"m3.turn_id", string(b.Turn)}, {"m3.evaluation_id", b.Evaluation}} {
+		if p[1] != "" {
+			list = append(list, junitProperty{p[0], Clean(p[1])})
+		}
+	}
+	if list != nil {
+		c.Properties = &junitProperties{list}
+	}
+	text := b.String()
+	if _, more, _ := strings.Cut(b.Message, "\n"); more != "" {
+		text += "\n" + more
+	}
+	if b.Execution != "" {
+		text += "\nexecution: " + string(b.Execution)
+	}
+	c.Error = &junitProblem{Type: "required_evaluation", Message: CleanLine(b.String()), Text: Clean(text)}
+	return c
+}
+
+// packageOf finds the package of the test that evaluated, else of the one that made the execution; empty when the run knows neither.
+func (f *Feedback) packageOf() func(*eval.Blocked) string {
+	tests, executions := map[string]string{}, map[trace.ExecutionID]string{}
+	for i := range f.Tests {
+		t := &f.Tests[i]
+		if t.TestID != "" {
+			tests[t.TestID] = t.Package
+		}
+		for _, id := range t.Executions {
+			executions[id] = t.Package
+		}
+	}
+	return func(b *eval.Blocked) string { return cmp.Or(tests[b.TestID], executions[b.Execution]) }
 }

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"encoding/xml"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/m3-go/m3/eval"
 	"github.com/m3-go/m3/internal/report"
 	"github.com/m3-go/m3/store"
 	"github.com/m3-go/m3/trace"
@@ -20,7 +22,7 @@ const hostile = "::error::owned\n::set-output name=x::y\n\x1b[31m<script>alert(1
 func hostileFeedback() *report.Feedback {
 	code := 1
 	f := &report.Feedback{RunID: "run-1", ProjectName: "example.test/x", StartedAt: start, ExitCode: &code,
-		Tests: []report.TestRecord{{Package: "example.test/x", Name: "Test/" + hostile, Iteration: 2, Outcome: store.TestFailed, Suite: hostile, Reason: hostile,
+		Tests: []report.TestRecord{{Package: "example.test/x", Name: "Test/" + hostile, Iteration: 2, TestID: "t1", Outcome: store.TestFailed, Suite: hostile, Reason: hostile,
 			Messages: []string{hostile}, Output: hostile, Executions: []trace.ExecutionID{hostile}},
 			{Package: "example.test/x", Name: "TestSkip", Iteration: 1, Outcome: store.TestSkipped, Reason: hostile},
 			{Package: "example.test/y" + hostile, Name: "TestOpen", Iteration: 1, Outcome: store.TestInterrupted}},
@@ -28,6 +30,9 @@ func hostileFeedback() *report.Feedback {
 		Failures: []report.Failure{{Kind: "test", Package: "example.test/x", Test: "Test/" + hostile, Iteration: 2, Reason: "a_test.go:7: " + hostile, Messages: []string{hostile}, Output: hostile,
 			Executions: []trace.ExecutionID{hostile}}, {Kind: "package", Package: "example.test/x", Reason: hostile, Output: hostile}},
 		Findings: []report.FindingCount{{Severity: trace.SeverityError, Code: "c" + hostile, Count: 3, Execution: "e", Message: hostile}},
+		RequiredBlocked: []eval.Blocked{{Evaluator: "a" + hostile, Status: eval.Failed, TestID: "t1", Execution: hostile, Turn: hostile, Suite: hostile, Case: hostile, Evaluation: hostile, Message: hostile},
+			{Evaluator: hostile, Status: eval.Missing}},
+		EvaluationStats: map[string]eval.Values{"e" + hostile: {ExpectedCount: 3, PassedCount: 1, PassRate: eval.Score(1. / 3)}},
 	}
 	f.Summary.TestOutcomeCounts = map[store.TestStatus]int{}
 	f.Summary.Failures = 2
@@ -65,11 +70,11 @@ func TestHostileJUnit(t *testing.T) {
 			t.Fatalf("there is more: %v %v", tok, err)
 		}
 	}
-	if doc.Tests != 4 || len(doc.Suites) != 2 || len(doc.Suites[0].Cases) != 3 {
+	if doc.Tests != 6 || len(doc.Suites) != 3 || len(doc.Suites[0].Cases) != 4 || len(doc.Suites[2].Cases) != 1 {
 		t.Fatalf("%+v", doc)
 	}
 	cases := doc.Suites[0].Cases
-	if cases[0].Error == nil || cases[1].Failure == nil || cases[2].Skipped == nil || doc.Suites[1].Cases[0].Error == nil {
+	if cases[0].Error == nil || cases[1].Failure == nil || cases[2].Skipped == nil || cases[3].Error == nil || doc.Suites[1].Cases[0].Error == nil || doc.Suites[2].Cases[0].Error == nil {
 		t.Errorf("the kinds of ends: %+v", doc)
 	}
 	if !strings.Contains(*cases[1].Failure, `<script>alert(1)</script> ]]>`) || !strings.Contains(*cases[1].Failure, `\x1b[31m`) || !strings.HasSuffix(cases[1].Name, "(attempt 2)") {
@@ -87,7 +92,7 @@ func TestHostileGitHub(t *testing.T) {
 	g.End(&b)
 	g.Annotate(&b, f)
 	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
-	if len(lines) != 5 || lines[0] != "::stop-commands::TOKEN" || lines[1] != "::TOKEN::" {
+	if len(lines) != 7 || lines[0] != "::stop-commands::TOKEN" || lines[1] != "::TOKEN::" {
 		t.Fatalf("%d lines:\n%s", len(lines), b.String())
 	}
 	if !strings.HasPrefix(lines[2], "::error file=sub/a_test.go,line=7,title=x.Test/%3A%3Aerror%3A%3Aowned\\n") {
@@ -96,7 +101,10 @@ func TestHostileGitHub(t *testing.T) {
 	if !strings.HasPrefix(lines[3], "::error title=x::::error") {
 		t.Errorf("the package: %s", lines[3])
 	}
-	if !strings.HasPrefix(lines[4], "::warning title=finding c%3A%3Aerror") {
+	if !strings.HasPrefix(lines[4], "::error title=required evaluation a%3A%3Aerror%3A%3Aowned\\n") || !strings.Contains(lines[4], "%250A%3A%3Awarning") || !strings.HasPrefix(lines[5], "::error title=required evaluation %3A%3Aerror") {
+		t.Errorf("what blocks: %s\n%s", lines[4], lines[5])
+	}
+	if !strings.HasPrefix(lines[6], "::warning title=finding c%3A%3Aerror") {
 		t.Errorf("the finding: %s", lines[4])
 	}
 	for _, l := range lines[2:] {
@@ -149,6 +157,22 @@ func TestGitHubBounds(t *testing.T) {
 	if n := strings.Count(b.String(), "\n"); n != 10 {
 		t.Errorf("%d annotations", n)
 	}
+	f.EvaluationStats = map[string]eval.Values{}
+	for i := range 1000 {
+		f.EvaluationStats[fmt.Sprintf("quality.v%d", i)] = eval.Values{ExpectedCount: 1, PassedCount: 1, PassRate: eval.Score(1)}
+		f.RequiredBlocked = append(f.RequiredBlocked, eval.Blocked{Evaluator: "answer.v1", Status: eval.Failed, Message: strings.Repeat("é", 50_000)})
+	}
+	b.Reset()
+	g.Annotate(&b, f)
+	if n, blocked := strings.Count(b.String(), "\n"), strings.Count(b.String(), "title=required evaluation"); n != 10 || blocked != 5 {
+		t.Errorf("%d annotations, %d of them of what blocks", n, blocked)
+	}
+	if s := g.Summary(f); strings.Count(s, "| quality.v") != 50 || !strings.Contains(s, "| and 950 more: see feedback.json | | | | | | | |\n") {
+		t.Errorf("the table of evaluators: %.9000s", s)
+	}
+	if s := g.Summary(f); strings.Count(s, "| answer.v1 |") != 50 || !strings.Contains(s, "| and 950 more: see feedback.json |") || strings.Contains(s, "\\x") {
+		t.Errorf("the table of what blocks: %.4000s", s)
+	}
 	if s := g.Summary(f); len(s) > 1<<20 || !strings.Contains(s, "more: see feedback.json") {
 		t.Errorf("the summary has %d bytes", len(s))
 	}
@@ -178,7 +202,7 @@ func TestStreamLines(t *testing.T) {
 			outcomes[m["type"].(string)+" "+o.(string)] = m
 		}
 	}
-	if got := strings.Join(types, " "); got != "run test test package output failure failure summary" {
+	if got := strings.Join(types, " "); got != "run test test package output failure failure evaluation required required summary" {
 		t.Errorf("the lines: %s", got)
 	}
 	for _, want := range []string{"test failed", "test interrupted", "package build_failed"} {

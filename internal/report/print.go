@@ -46,6 +46,7 @@ func Print(w io.Writer, f *Feedback, cfg *PrintConfig) error {
 	p.failures()
 	p.blocked()
 	p.table()
+	p.evaluations()
 	p.findings()
 	p.remarks()
 	p.verdict()

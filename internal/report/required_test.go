@@ -3,6 +3,7 @@ package report_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -104,5 +105,68 @@ func holdFacts(t *testing.T, f *report.Feedback) {
 		`"message":"the price is \u001b[31mnowhere\nin the answer"},{"evaluator":"price.v1","status":"missing","execution_id":"two","test_id":"t1","suite_name":"suite","case_id":"TestQuote"}]`
 	if err != nil || string(b) != want || f.Summary.RequiredBlocked != 2 {
 		t.Errorf("what blocks: %s, %v", b, err)
+	}
+}
+
+// What blocks the run is told by every output, with go test's outcome as it is: a test that passed is no failure, and the run fails all the same.
+func TestOutputsOfRequiredEvaluations(t *testing.T) {
+	t.Parallel()
+	st := memory.New(nil)
+	evaluated(t, st)
+	again := storetest.Evaluation(runID, "v3", "one", 3) // the same evaluator in the same case, of another subject
+	again.TestID, again.Case, again.Status, again.Message, again.Required, again.SubjectDigest = "t1", "TestQuote", eval.Error, "answer.v1 panicked", true, "other"
+	alone := storetest.Evaluation(runID, "v4", "", 4)
+	alone.Case, alone.Status, alone.Required = "", eval.Failed, true
+	filled(t, st, again, alone)
+	f, err := report.Build(t.Context(), st, runID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	junit, err := f.JUnit()
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkGolden(t, "required.junit.xml", string(junit))
+	checkGolden(t, "required.github", github(f, "x"))
+	checkGolden(t, "required.plain", output(t, f, nil, &report.LiveConfig{Style: report.Style{Module: "example.test/x"}}))
+	var b bytes.Buffer
+	report.NewStream(&b).End(f, "feedback.json")
+	checkGolden(t, "required.jsonl", b.String())
+}
+
+// E38: wherever a rate is, its numerator and denominator stand beside it, and it is the one of Aggregate: an error, an inconclusive verdict and a missing one stay in
+// the denominator. What never passed is not among what is left out, and only what always passed is 100 %.
+func TestRatesHaveTheirNumbers(t *testing.T) {
+	t.Parallel()
+	f := &report.Feedback{EvaluationStats: map[string]eval.Values{
+		"pending.v1": {PendingRequiredCount: 2},
+		"price.v1": {ExpectedCount: 7, PassedCount: 2, PassRate: eval.Score(2. / 7), MissingRequiredCount: 1,
+			StatusCounts: map[eval.Status]int{eval.Passed: 2, eval.Failed: 1, eval.Inconclusive: 1, eval.Error: 1, eval.NotRun: 1}},
+		"nearly.v1": {ExpectedCount: 5000, PassedCount: 4999, PassRate: eval.Score(.9998)},
+		"always":    {ExpectedCount: 3, PassedCount: 3, PassRate: eval.Score(1)},
+	}}
+	for i := range 30 {
+		f.EvaluationStats[fmt.Sprintf("good.v%d", i)] = eval.Values{ExpectedCount: 1, PassedCount: 1, PassRate: eval.Score(1)}
+	}
+	f.EvaluationStats["hostile\n| \x1b[31m"] = eval.Values{ExpectedCount: 1, PassRate: eval.Score(0)}
+	var b bytes.Buffer
+	if err := report.Print(&b, f, nil); err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(strings.Fields(b.String()), " ")
+	for _, want := range []string{
+		"evaluator passed / expected rate failed inconclusive error not run missing " +
+			`hostile\n| \x1b[31m 0 / 1 0.0% 0 0 0 0 0 nearly.v1 4999 / 5000 99.9% 0 0 0 0 0 price.v1 2 / 7 28.5% 1 1 1 1 1 always 3 / 3 100.0%`,
+		"and 15 evaluators more: they are in feedback.json",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%s", want, b.String())
+		}
+	}
+	summary := (&report.GitHub{}).Summary(f)
+	for _, want := range []string{"| price.v1 | 2 / 7 | 28.5% | 1 | 1 | 1 | 1 | 1 |\n", "| pending.v1 | 0 / 0 | – | 0 | 0 | 0 | 0 | 0 |\n", `| hostile&#92;n&#124; &#92;x1b&#91;31m | 0 / 1 | 0.0% |`} {
+		if !strings.Contains(summary, want) {
+			t.Errorf("%q is missing in\n%s", want, summary)
+		}
 	}
 }

@@ -6,11 +6,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/m3-go/m3/eval"
 	"github.com/m3-go/m3/store"
 )
 
-// Stream writes a run as JSON lines while it goes on, one object a line, each with its type: run, test, package, output, failure, summary. It is safe for
-// concurrent use.
+// Stream writes a run as JSON lines while it goes on, one object a line, each with its type: run, test, package, output, failure, required, evaluation, summary. It
+// is safe for concurrent use.
 type Stream struct {
 	mu      sync.Mutex
 	enc     *json.Encoder
@@ -92,13 +93,20 @@ func (s *Stream) Tick() {}
 // Close writes nothing.
 func (s *Stream) Close() {}
 
-// End writes the failures, one a line, and the summary.
+// End writes the failures, the evaluators and what blocks the run, one a line, and the summary.
 func (s *Stream) End(f *Feedback, feedbackPath string) {
 	for i := range f.Failures {
 		s.write(struct {
 			Type string `json:"type"`
 			*Failure
 		}{"failure", &f.Failures[i]})
+	}
+	s.evaluations(f)
+	for i := range f.RequiredBlocked {
+		s.write(struct {
+			Type string `json:"type"`
+			*eval.Blocked
+		}{"required", &f.RequiredBlocked[i]})
 	}
 	s.write(struct {
 		Type     string `json:"type"`

@@ -46,10 +46,13 @@ func tally(clusters []Count) (t totals) {
 
 func (t totals) rate() float64 { return Count{t.passed, t.n}.Rate() }
 
+// plain reports whether the trials count as independent: one cluster, or one trial in each.
+func (t totals) plain() bool { return t.clusters <= 1 || t.largest == 1 }
+
 // effective is the effective sample size.
 func (t totals) effective() float64 {
 	switch {
-	case t.clusters <= 1 || t.largest == 1:
+	case t.plain():
 		return float64(t.n)
 	case t.passed == 0 || t.passed == t.n:
 		return float64(t.clusters)

@@ -15,12 +15,13 @@ const (
 
 // The methods of a [Comparison].
 const (
-	MethodPaired   = "mcnemar"  // exact McNemar, with Newcombe's paired interval
+	MethodPaired   = "mcnemar"  // exact McNemar, unconditional, with Newcombe's paired interval
 	MethodUnpaired = "newcombe" // Newcombe's interval, clustered by case where cases have several trials
 )
 
 // strict is the 98.25 % quantile of the normal distribution. Newcombe's 95 % interval leaves zero out by chance alone up to 6 % of the time in small samples
-// (5.7 % at 40 against 40; see TestExactSize): unpaired samples are called better or worse when his 96.5 % interval leaves it out.
+// (5.7 % at 40 against 40). So unpaired samples are called better or worse by an exact test that orders outcomes by his interval, and, where they
+// are too many to enumerate or are clusters, when his 96.5 % interval leaves zero out.
 const strict = 2.108358399314274
 
 // DefaultMargin is how far two rates may lie apart and still be the same: 5 points.
@@ -84,10 +85,10 @@ func values(m map[string]Count) []Count {
 }
 
 // Paired compares the same cases evaluated twice: both passed, passed before only (lost), passes now only (gained), neither. The test is the exact one of
-// McNemar; the interval of the difference Newcombe's for pairs.
+// McNemar, unconditional; the interval of the difference Newcombe's for pairs.
 func Paired(both, lost, gained, neither int, margin float64) Comparison {
 	n := both + lost + gained + neither
-	p := McNemar(lost, gained)
+	p := McNemarUnconditional(n, lost, gained)
 	c := Comparison{Method: MethodPaired, Baseline: Count{both + lost, n}, Now: Count{both + gained, n}, P: &p, Lost: lost, Gained: gained,
 		Interval: NewcombePaired(both, gained, lost, neither)}
 	return c.judge(p < 1-Level, margin)
@@ -97,8 +98,16 @@ func Paired(both, lost, gained, neither int, margin float64) Comparison {
 func Unpaired(baseline, now []Count, margin float64) Comparison {
 	a, b := tally(baseline), tally(now)
 	c := Comparison{Method: MethodUnpaired, Baseline: Count{a.passed, a.n}, Now: Count{b.passed, b.n}, Interval: unpaired(a, b, z)}
+	return c.judge(unequal(a, b), margin)
+}
+
+// unequal reports whether the two rates surely differ.
+func unequal(a, b totals) bool {
+	if a.plain() && b.plain() && a.n > 0 && b.n > 0 && (a.n+1)*(b.n+1) <= maxExactOutcomes {
+		return unpairedExact(Count{a.passed, a.n}, Count{b.passed, b.n}) < 1-Level
+	}
 	sure := unpaired(a, b, strict)
-	return c.judge(sure.Low > 0 || sure.High < 0, margin)
+	return sure.Low > 0 || sure.High < 0
 }
 
 // unpaired is the interval of b − a.

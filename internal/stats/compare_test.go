@@ -2,7 +2,6 @@ package stats
 
 import (
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"testing"
 )
@@ -212,30 +211,54 @@ func asUnpaired(baseline, now map[string]Count) Comparison {
 	return Unpaired(values(baseline), values(now), 0)
 }
 
-// TestEqualConfigurationsAreNotBetterOrWorse: two equal configurations, compared 1,000 times, are called better or worse at most 5 % of the time, by
-// either method, whatever the rate, with pairs that are alike or not, and with trials that repeat each other.
+// TestEqualConfigurationsAreNotBetterOrWorse: two equal configurations, compared 1,000 times at each of four rates, are called better or worse at most 5 % of the time, by
+// either method, with pairs that are alike or not, and with trials that repeat each other. Of a single thousand the chance itself may say a little more (2.5 standard
+// errors of it); what is true of all of them is enumerated in TestExactSize.
 func TestEqualConfigurationsAreNotBetterOrWorse(t *testing.T) {
 	t.Parallel()
-	for _, rate := range []float64{0.5, 0.7, 0.9, 0.97} {
-		for _, e := range []experiment{
-			{n: 40, trials: 1, before: rate, now: rate},
-			{n: 40, trials: 1, before: rate, now: rate, shared: 0.7},
-			{n: 20, trials: 5, before: rate, now: rate},
-			{n: 20, trials: 5, before: rate, now: rate, shared: 0.7},
-		} {
-			for name, compare := range map[string]func(a, b map[string]Count) Comparison{"compared": compared, "unpaired": asUnpaired} {
+	rates := []float64{0.5, 0.7, 0.9, 0.97}
+	for _, e := range []experiment{{n: 40, trials: 1}, {n: 40, trials: 1, shared: 0.7}, {n: 20, trials: 5}, {n: 20, trials: 5, shared: 0.7}} {
+		for name, compare := range map[string]func(a, b map[string]Count) Comparison{"compared": remembered(compared), "unpaired": remembered(asUnpaired)} {
+			all := 0
+			for _, rate := range rates {
+				e.before, e.now = rate, rate
 				got := e.verdicts(1, compare)
-				if wrong := got[Better] + got[Worse]; wrong > simulated*5/100 {
+				wrong := got[Better] + got[Worse]
+				if all += wrong; wrong > simulated*5/100+17 {
 					t.Errorf("%s %+v: %d of %d are better or worse: %v", name, e, wrong, simulated, got)
 				}
+			}
+			if all > len(rates)*simulated*5/100 {
+				t.Errorf("%s %+v: %d of %d are better or worse", name, e, all, len(rates)*simulated)
 			}
 		}
 	}
 }
 
+// remembered computes what is compared once for each outcome, where no case has several trials.
+func remembered(compare func(a, b map[string]Count) Comparison) func(a, b map[string]Count) Comparison {
+	known := map[[5]int]Comparison{}
+	return func(a, b map[string]Count) Comparison {
+		x, y := tally(values(a)), tally(values(b))
+		if !x.plain() || !y.plain() {
+			return compare(a, b)
+		}
+		both := 0
+		for id, c := range a {
+			both += min(c.Passed, b[id].Passed)
+		}
+		key := [5]int{x.n, y.n, x.passed, y.passed, both}
+		c, there := known[key]
+		if !there {
+			c = compare(a, b)
+			known[key] = c
+		}
+		return c
+	}
+}
+
 // TestDropOfThirtyPointsIsFound: a true drop of 30 points at n = 40 is found at least 75 % of the time. Pairs are alike to the extent that a case is
-// as hard for both: that is what pairing is for. Where they are not alike at all, the exact test, which never exceeds its 5 %, finds fewer in the middle of the range (75 %
-// from 80, 71 % from 70), and so does the unpaired one from 70 (73 %).
+// as hard for both: that is what pairing is for. TestExactPower enumerates the same.
 func TestDropOfThirtyPointsIsFound(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -245,14 +268,14 @@ func TestDropOfThirtyPointsIsFound(t *testing.T) {
 		compare func(a, b map[string]Count) Comparison
 	}{
 		{"pairs", []float64{0.97, 0.95, 0.9, 0.8, 0.7}, experiment{n: 40, trials: 1, shared: 0.5}, compared},
-		{"independent pairs", []float64{0.97, 0.95, 0.9}, experiment{n: 40, trials: 1}, compared},
+		{"independent pairs", []float64{0.97, 0.95, 0.9, 0.8}, experiment{n: 40, trials: 1}, compared},
 		{"unpaired", []float64{0.97, 0.95, 0.9, 0.8}, experiment{n: 40, trials: 1}, asUnpaired},
 		{"40 cases of three trials", []float64{0.97, 0.95, 0.9, 0.8, 0.7}, experiment{n: 40, trials: 3, shared: 0.3}, compared},
 	} {
 		for _, before := range tt.before {
 			e := tt.e
 			e.before, e.now = before, before-0.3
-			got := e.verdicts(2, tt.compare)
+			got := e.verdicts(2, remembered(tt.compare))
 			if got[Worse] < simulated*75/100 || got[Better] > 0 {
 				t.Errorf("%s, from %.2f: found %d of %d times: %v", tt.name, before, got[Worse], simulated, got)
 			}
@@ -261,37 +284,4 @@ func TestDropOfThirtyPointsIsFound(t *testing.T) {
 	}
 }
 
-// TestExactSize enumerates every outcome of two equal configurations, instead of drawing some: the chance of better or worse is at most 5 % at any rate.
-func TestExactSize(t *testing.T) {
-	t.Parallel()
-	for _, n := range [][2]int{{5, 5}, {10, 10}, {20, 20}, {30, 30}, {40, 40}, {60, 60}, {10, 20}, {20, 40}, {10, 50}, {39, 41}} {
-		said := make([][]bool, n[0]+1)
-		for a := range said {
-			for b := range n[1] + 1 {
-				v := Unpaired(ones(a, n[0]), ones(b, n[1]), 0).Verdict
-				said[a] = append(said[a], v == Better || v == Worse)
-			}
-		}
-		worst := 0.0
-		for rate := 0.5; rate < 1; rate += 0.01 {
-			size := 0.0
-			for a, row := range said {
-				for b, wrong := range row {
-					if wrong {
-						size += binomial(n[0], a, rate) * binomial(n[1], b, rate)
-					}
-				}
-			}
-			worst = max(worst, size)
-		}
-		if worst > 1-Level {
-			t.Errorf("%d against %d: better or worse by chance in %.2f %%", n[0], n[1], 100*worst)
-		}
-	}
-}
-
 func ones(passed, n int) []Count { return []Count{{passed, n}} }
-
-func binomial(n, k int, p float64) float64 {
-	return math.Exp(logChoose(n, k) + float64(k)*math.Log(p) + float64(n-k)*math.Log(1-p))
-}
