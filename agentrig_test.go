@@ -24,6 +24,8 @@ type fakeDriver struct {
 	kind   string
 	change func(c *harness.Capabilities)
 	ignore bool // the agent takes its servers and never connects
+	waits  bool // the driver waits until they were listed
+	leave  bool // the agent ends once it is ready
 	check  func() error
 	open   func(spec *harness.Spec, host harness.Host) (harness.Session, error)
 
@@ -96,6 +98,18 @@ func (d *fakeDriver) Open(ctx context.Context, spec *harness.Spec, host harness.
 			return nil, ctx.Err()
 		}
 		return nil, harness.Errorf(harness.BlameAgent, "agent_crashed", "it ended while it started")
+	}
+	if d.leave {
+		p.Stdin().Close()
+	}
+	for i := range spec.Servers {
+		if !d.waits {
+			break
+		}
+		if err := host.Served(ctx, spec.Servers[i].Name); err != nil {
+			s.stop()
+			return nil, err
+		}
 	}
 	return s, nil
 }

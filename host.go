@@ -70,6 +70,18 @@ func (h *host) stop() {
 	wg.Wait()
 }
 
+// deserted reports whether every process that was started for the agent has ended; false when there was none.
+func (h *host) deserted() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, p := range h.procs {
+		if _, gone := p.proc.Exit(); !gone {
+			return false
+		}
+	}
+	return len(h.procs) > 0
+}
+
 // agentProcess is a process of the agent's.
 type agentProcess struct {
 	h       *host
@@ -272,7 +284,7 @@ const servedPatience = 10 * time.Second
 func (h *host) Served(ctx context.Context, server string) error {
 	for _, s := range h.x.servers {
 		if s.alias == server {
-			return s.served(ctx, servedPatience)
+			return s.served(ctx, h.x.kit.patience)
 		}
 	}
 	return harness.Errorf(harness.BlameHarness, "server_unknown", "the execution has no server %q", server)

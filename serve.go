@@ -37,13 +37,14 @@ type served struct {
 	end      context.CancelFunc
 	group    sync.WaitGroup
 
-	mu     sync.Mutex
-	conns  int
-	spare  *upstream       // started before the agent, for its first connection
-	joined []*upstream     // that agents were connected to
-	died   error           // a server that ended by itself under an agent; taken by serverFault
-	listed map[string]bool // tools that the server listed
-	whole  bool            // the list was read to its end
+	mu      sync.Mutex
+	conns   int
+	spare   *upstream       // started before the agent, for its first connection
+	joined  []*upstream     // that agents were connected to
+	died    error           // a server that ended by itself under an agent; taken by serverFault
+	listed  map[string]bool // tools that the server listed
+	whole   bool            // the list was read to its end
+	refusal string          // why the server refused the last handshake; empty when it did not
 }
 
 // serve prepares a server: its secrets are resolved and known. Nothing is started.
