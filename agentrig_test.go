@@ -86,7 +86,7 @@ func (d *fakeDriver) Open(ctx context.Context, spec *harness.Spec, host harness.
 	go s.read()
 	o := &fakeOpen{Ignore: d.ignore}
 	if spec.Endpoint != nil {
-		o.Model = spec.Endpoint.BaseURL
+		o.Model, o.Key = spec.Endpoint.BaseURL, spec.Endpoint.Key
 	}
 	for _, e := range spec.Servers {
 		o.Servers = append(o.Servers, fakeServer{Name: e.Name, Command: e.Command, Args: e.Args, Env: e.Env, URL: e.URL})

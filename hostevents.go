@@ -154,7 +154,11 @@ func (x *execution) exchanged(m *harness.ModelExchange) {
 		x.tape.Limit("capture_incomplete", "an exchange with the model could not be encoded: "+err.Error())
 		return
 	}
-	payload, _ := json.Marshal(map[string]any{"provider": m.Dialect, "category": m.Role, "data": trace.Observe(trace.JSON(b))})
+	entry := map[string]any{"provider": m.Dialect, "category": m.Role, "data": trace.Observe(trace.JSON(b))}
+	if m.Error != "" || m.Status < 200 || m.Status > 299 {
+		entry["status"] = trace.StatusFailed
+	}
+	payload, _ := json.Marshal(entry) // text and checked JSON
 	ev := &trace.Event{Kind: trace.KindProviderEvent, Phase: trace.PhaseTurn, SessionID: x.session, TurnID: x.turnNow(),
 		Source: trace.Source{Origin: trace.OriginWire, Source: "provider"}, Payload: payload}
 	x.tape.Record(ev)

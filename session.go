@@ -2,6 +2,7 @@ package m3
 
 import (
 	"context"
+	"errors"
 	"iter"
 
 	"github.com/m3-go/m3/trace"
@@ -60,12 +61,21 @@ func (s *Session) Close() error {
 	return s.x.endErr
 }
 
+// View is the view of the finalized trace. Before Finish or Close the error is one of [ErrSessionOpen] and [ErrTraceNotFinalized] at once.
+func (s *Session) View() (trace.View, error) {
+	r, err := s.Result()
+	if err != nil {
+		return trace.View{}, err
+	}
+	return r.View(), nil
+}
+
 // Result is the result; before Finish or Close the error is [ErrSessionOpen].
 func (s *Session) Result() (*Result, error) {
 	select {
 	case <-s.x.done:
 		return s.x.result, nil
 	default:
-		return nil, &Error{CodeText: "session_still_open", Message: "the session is still open: call Finish first", Err: ErrSessionOpen}
+		return nil, &Error{CodeText: "session_still_open", Message: "the session is still open: call Finish first", Err: errors.Join(ErrSessionOpen, ErrTraceNotFinalized)}
 	}
 }
