@@ -146,6 +146,9 @@ type prompt struct {
 	timeout  time.Duration
 	metadata map[string]any
 
+	selection ToolSelection  // of a session's message: within the session's
+	tools     *harness.Tools // of selection; nil: as the execution
+
 	matcher *elicit.Matcher // of plan
 }
 
@@ -176,6 +179,24 @@ func (p *prompt) check(operation string, a *Agent) error {
 		return err
 	}
 	return p.checkPlan(operation, a, &can)
+}
+
+// restrict resolves the tools of one message of a session.
+func (p *prompt) restrict(operation string, o *action) error {
+	if p.selection.All() {
+		return nil
+	}
+	tools, err := p.selection.resolve(operation, o.aliases())
+	if err != nil {
+		return err
+	}
+	for _, name := range p.selection.names {
+		if server, tool, _ := strings.Cut(name, ":"); !allows(&o.tools, server, tool) {
+			return validationf("%s: the session may not use the tool %q, so a message of it cannot either", operation, name)
+		}
+	}
+	p.tools = &tools
+	return nil
 }
 
 // checkPlan refuses a plan that the agent cannot play, before anything starts.

@@ -29,10 +29,11 @@ type fakeDriver struct {
 	check  func() error
 	open   func(spec *harness.Spec, host harness.Host) (harness.Session, error)
 
-	mu    sync.Mutex
-	specs []harness.Spec
-	peak  int
-	live  int
+	mu      sync.Mutex
+	specs   []harness.Spec
+	prompts []harness.Prompt
+	peak    int
+	live    int
 }
 
 func (d *fakeDriver) Kind() string {
@@ -159,6 +160,9 @@ func (s *fakeSession) next(ctx context.Context) (fakeWord, bool) {
 }
 
 func (s *fakeSession) Send(ctx context.Context, p *harness.Prompt) (*harness.Turn, error) {
+	s.d.mu.Lock()
+	s.d.prompts = append(s.d.prompts, *p)
+	s.d.mu.Unlock()
 	s.order(fakeOrder{Prompt: &p.Text})
 	wait := ctx
 	for cancelled := false; ; {

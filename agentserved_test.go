@@ -1,6 +1,10 @@
 package m3_test
 
 import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -131,5 +135,91 @@ func TestDriverCredentials(t *testing.T) {
 	bad := &referringDriver{&fakeDriver{}, map[string]string{"HOME": "A"}}
 	if _, err := k.Agents([]m3.Selection{{Harness: bad}}, 1); err == nil || !strings.Contains(err.Error(), "set by m3") {
 		t.Errorf("a reference for HOME: %v", err)
+	}
+}
+
+// TestHTTPServerDies: a server over HTTP that is gone in the middle of a turn is to blame, one that was away for a moment is not.
+func TestHTTPServerDies(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		text string
+		code string
+	}{
+		"gone":            {"call calc:die", "server_died"},
+		"gone in silence": {"call calc:die\nsay never mind", "server_died"},
+		"back again":      {"call calc:drop\ncall calc:echo", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var srv *httptest.Server
+			inner := peerHandler()
+			srv = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				b, _ := io.ReadAll(r.Body)
+				if strings.Contains(string(b), `"die"`) {
+					srv.Listener.Close()
+				}
+				if strings.Contains(string(b), `"die"`) || strings.Contains(string(b), `"drop"`) {
+					panic(http.ErrAbortHandler)
+				}
+				r.Body = io.NopCloser(strings.NewReader(string(b)))
+				inner.ServeHTTP(w, r)
+			}))
+			t.Cleanup(srv.Close)
+			res, err := runFake(t, &fakeDriver{}, c.text, &m3.RunOptions{Server: m3.HTTPServer{Name: "calc", URL: srv.URL}})
+			if res == nil {
+				t.Fatal(err)
+			}
+			if c.code == "" {
+				checkEnd(t, res, err, trace.OutcomeCompleted, "", "")
+				return
+			}
+			checkEnd(t, res, err, trace.OutcomeFailed, harness.BlameServer, c.code)
+		})
+	}
+}
+
+// TestTurnTools: a message may use less than its session, on every agent, and says so to a driver that can tell its agent.
+func TestTurnTools(t *testing.T) {
+	t.Parallel()
+	for kind, server := range agentServers(t) {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			d := &fakeDriver{}
+			s := openFake(t, agentKit(t), d, &m3.SessionOptions{Server: server()})
+			for i, c := range []struct {
+				tools m3.ToolSelection
+				ok    bool
+			}{
+				{m3.ToolSelection{}, true}, {m3.OnlyTools("calc:other"), false}, {m3.NoTools, false}, {m3.OnlyTools("calc:echo"), true}, {m3.ToolSelection{}, true},
+			} {
+				turn, err := s.Send(t.Context(), "call calc:echo {\"a\":1}", &m3.SendOptions{Tools: c.tools})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if failed := strings.HasPrefix(turn.Text(), "error:"); failed == c.ok {
+					t.Errorf("turn %d: %s", i, turn.Text())
+				}
+				if got := d.prompts[i].Tools; (got == nil) != c.tools.All() || got != nil && len(got.Allowed["calc"]) != len(c.tools.Names()) {
+					t.Errorf("turn %d: the driver was told %+v", i, got)
+				}
+			}
+			if _, err := s.Send(t.Context(), "call calc:echo", &m3.SendOptions{Tools: m3.OnlyTools("calc:nope")}); err == nil || s.Snapshot().State != m3.StateIdle {
+				t.Errorf("a tool that the server does not list: %v", err)
+			}
+			res, err := s.Finish(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := res.View().Summary(); n.ToolCallCount != 3 || n.PolicyDeniedCalls != 3 {
+				t.Errorf("%d calls on the wire and %d refused", n.ToolCallCount, n.PolicyDeniedCalls)
+			}
+		})
+	}
+	s := openFake(t, agentKit(t), &fakeDriver{}, &m3.SessionOptions{Tools: m3.OnlyTools("calc:echo")})
+	defer s.Close()
+	for says, tools := range map[string]m3.ToolSelection{"may not use": m3.OnlyTools("calc:other"), "server:tool": m3.OnlyTools("echo"), "does not have": m3.OnlyTools("math:x")} {
+		if _, err := s.Send(t.Context(), "say x", &m3.SendOptions{Tools: tools}); !errors.Is(err, m3.ErrValidation) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", says, err)
+		}
 	}
 }

@@ -173,7 +173,7 @@ func (h *host) Permission(ctx context.Context, r *harness.PermissionRequest) har
 func (h *host) decide(ctx context.Context, r *harness.PermissionRequest) bool {
 	p := h.x.act.permissions
 	if p.decide == nil {
-		return p.allowed(ctx, r, &h.x.act.tools)
+		return p.allowed(ctx, r, h.x.toolsNow())
 	}
 	done := make(chan bool, 1)
 	go func() {
@@ -184,7 +184,7 @@ func (h *host) decide(ctx context.Context, r *harness.PermissionRequest) bool {
 			}
 			done <- allowed
 		}()
-		allowed = p.allowed(ctx, r, &h.x.act.tools)
+		allowed = p.allowed(ctx, r, h.x.toolsNow())
 		returned = true
 	}()
 	select {

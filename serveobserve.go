@@ -48,7 +48,7 @@ func (s *served) notInitialized() error {
 
 // learnTools learns from the server's lists of tools which there are.
 func (s *served) learnTools(f *relay.Frame) {
-	if f.Method != "tools/list" || f.Direction != trace.ServerToClient || f.Filtered || s.x.act.tools.All {
+	if f.Method != "tools/list" || f.Direction != trace.ServerToClient || f.Filtered {
 		return
 	}
 	var answer struct {
@@ -70,16 +70,19 @@ func (s *served) learnTools(f *relay.Frame) {
 	s.whole = s.whole || answer.Result.NextCursor == ""
 }
 
-// wanted are the tools of the server that the action names; all says that it has every one of them.
-func (s *served) wanted() (tools []string, all bool) {
+// wanted are the tools of the server that the action, or the turn, names.
+func (s *served) wanted() []string { return s.x.toolsNow().Allowed[s.alias] }
+
+// needed reports whether the execution may use a tool of the server at all, whatever the turn may.
+func (s *served) needed() bool {
 	t := &s.x.act.tools
-	return t.Allowed[s.alias], t.All
+	return t.All || len(t.Allowed[s.alias]) > 0
 }
 
 // dropped says what is wrong with how the agent used its server: it never connected, it never agreed on a version, or a tool that the test named is not there.
 func (s *served) dropped() error {
-	tools, all := s.wanted()
-	if s.relay == nil || s.optional || !all && len(tools) == 0 {
+	tools := s.wanted()
+	if s.relay == nil || s.optional || !s.needed() {
 		return nil
 	}
 	conns := s.relay.Connections()

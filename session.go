@@ -41,7 +41,7 @@ func (s *Session) Send(ctx context.Context, text string, opts *SendOptions) (*Tu
 	if opts != nil {
 		o = *opts
 	}
-	p := &prompt{text: text, content: o.Content, plan: o.Elicitation, limit: o.RoundLimit, timeout: o.Timeout, metadata: o.Metadata}
+	p := &prompt{text: text, content: o.Content, selection: o.Tools, plan: o.Elicitation, limit: o.RoundLimit, timeout: o.Timeout, metadata: o.Metadata}
 	return s.x.send(ctx, p)
 }
 

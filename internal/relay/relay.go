@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/m3-go/m3/internal/evidence"
@@ -79,7 +80,7 @@ const (
 // Relay records and restricts what passes between an agent and one server. It may be used from several goroutines.
 type Relay struct {
 	cfg    Config
-	policy *policy // nil: no restriction
+	policy atomic.Pointer[policy] // nil: no restriction
 	queue  *queue
 
 	listed     chan struct{}
@@ -102,12 +103,19 @@ func New(cfg *Config) *Relay {
 	if r.cfg.MaxFrame <= 0 {
 		r.cfg.MaxFrame = defaultFrame
 	}
-	if r.cfg.Allow != nil {
-		r.policy = &policy{allow: r.cfg.Allow}
-	}
+	r.Restrict(r.cfg.Allow)
 	r.life, r.end = context.WithCancel(context.Background())
 	r.queue = newQueue(&r.cfg)
 	return r
+}
+
+// Restrict replaces Config.Allow for all that passes from now on; nil is no restriction. What an agent has listed before it keeps, and may not call.
+func (r *Relay) Restrict(allow func(tool string) bool) {
+	if allow == nil {
+		r.policy.Store(nil)
+		return
+	}
+	r.policy.Store(&policy{allow: allow})
 }
 
 // ErrClosed is returned by what is asked of a closed relay.
