@@ -212,14 +212,10 @@ func (p *prompt) checkPlan(operation string, a *Agent, can *harness.Capabilities
 	if p.limit == 0 {
 		p.limit = defaultRounds
 	}
-	if can.Elicitation.Native && can.Elicitation.RequestKeys {
+	if can.Elicitation.Native {
 		return nil
 	}
-	why := "has no prompt of its own for what a server asks"
-	if can.Elicitation.Native {
-		why = "does not say which of a server's requests its prompt is for"
-	}
-	return &UnsupportedError{Message: fmt.Sprintf("%s: %s %s, so a plan for elicitation cannot be played: leave Elicitation out", operation, a.name, why),
+	return &UnsupportedError{Message: fmt.Sprintf("%s: %s has no prompt of its own for what a server asks, so a plan for elicitation cannot be played: leave Elicitation out", operation, a.name),
 		Details: map[string]any{"feature": "elicitation", "harness": a.kind}}
 }
 

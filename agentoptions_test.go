@@ -196,7 +196,7 @@ func TestAgentElicitation(t *testing.T) {
 	}{
 		{"matched", `elicit {"Server":"calc","Key":"address","Operation":"book"}`, plan, 0, "", "accept"},
 		{"another key", `elicit {"Server":"calc","Key":"phone"}`, plan, 0, "elicitation_expectation_failed", ""},
-		{"no key", `elicit {"Server":"calc"}`, plan, 0, "elicitation_ambiguous", ""},
+		{"no key", `elicit {"Server":"calc"}`, plan, 0, "elicitation_unmatched", ""},
 		{"no plan", `elicit {"Server":"calc","Key":"address"}`, nil, 0, "elicitation_unexpected", ""},
 		{"never asked", `say hi`, plan, 0, "elicitation_incomplete", ""},
 		{"too many rounds", "elicit {\"Server\":\"calc\",\"Key\":\"address\"}\nelicit {\"Server\":\"calc\",\"Key\":\"address\"}", elicit.Sequence(plan, plan), 1, "elicitation_round_limit", ""},

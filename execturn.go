@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/m3-go/m3/harness"
@@ -19,8 +20,13 @@ type turnRun struct {
 	cancel context.CancelCauseFunc // nil until it has a context
 	over   chan struct{}
 
-	rounds int
-	fault  *mishap // found by the host while the agent goes on; the first stands
+	asks      *wireAsks  // nil without a plan; its lock is on what follows as well
+	prompting sync.Mutex // one prompt at a time
+	rounds    int        // answered
+	keyed     bool       // the plan's matcher is in use
+	steps     *steps     // or these, for servers that ask without keys
+
+	fault *mishap // found by the host while the agent goes on; the first stands
 }
 
 // send is one message of a session, from its check to the end of its turn.
@@ -65,6 +71,9 @@ func (x *execution) beginTurn(p *prompt) (*turnRun, error) {
 	id := trace.TurnID(newID())
 	r := &turnRun{prompt: p, began: time.Now(), over: make(chan struct{}),
 		turn: &Turn{ExecutionID: x.id, ID: id, State: TurnState{ID: id, Index: len(x.turns) + 1, Status: TurnRunning}}}
+	if p.matcher != nil {
+		r.asks = newWireAsks(x.can.JoinKey, x.faultTurn)
+	}
 	x.running = r
 	return r, nil
 }
@@ -81,6 +90,7 @@ func (x *execution) turn(ctx context.Context, r *turnRun) *mishap {
 	x.mu.Unlock()
 	x.record(r)
 	x.restrict(r)
+	x.asks.Store(r.asks)
 	where := &at{operation: x.agent.name, stage: "turn", blame: harness.BlameAgent, timeout: orDefault(r.prompt.timeout, x.act.timeout)}
 	answer, err := x.ask(ctx, r)
 	x.drain(ctx)
@@ -220,12 +230,7 @@ func (x *execution) verify(r *turnRun) error {
 			return err
 		}
 	}
-	if r.prompt.matcher != nil {
-		if err := r.prompt.matcher.Complete(); err != nil {
-			return &harness.Error{Blame: harness.BlameTest, Code: "elicitation_incomplete", Message: err.Error(), Err: err}
-		}
-	}
-	return nil
+	return r.incomplete()
 }
 
 // endTurn puts the end of a turn on the tape and makes way for the next.
@@ -233,6 +238,7 @@ func (x *execution) endTurn(r *turnRun, answer *harness.Turn, f *mishap) {
 	t := r.turn
 	t.Elapsed = time.Since(r.began)
 	x.unrestrict(r)
+	x.asks.Store(nil)
 	status := TurnCompleted
 	if answer != nil {
 		t.Response = &Response{Text: answer.Text, Content: answer.Content}

@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/m3-go/m3/elicit"
 	"github.com/m3-go/m3/harness"
 	"github.com/m3-go/m3/internal/proc"
 	"github.com/m3-go/m3/trace"
@@ -193,76 +192,6 @@ func (h *host) decide(ctx context.Context, r *harness.PermissionRequest) bool {
 	case <-ctx.Done():
 		return false
 	}
-}
-
-// Elicit answers a native prompt from the turn's plan. Only the exact case is played: the agent names the request's key, and prompts one at a time.
-func (h *host) Elicit(ctx context.Context, p *harness.Prompted) (elicit.Response, error) {
-	id := "elicitation-" + strconv.FormatInt(h.asked.Add(1), 10)
-	h.elicitation(trace.KindElicitationRequest, id, p, nil)
-	if err := ctx.Err(); err != nil {
-		return elicit.Response{}, err
-	}
-	answer, b := h.plannedAnswer(p)
-	if b != nil {
-		h.x.faultTurn(b)
-		return elicit.Response{}, b
-	}
-	h.elicitation(trace.KindElicitationResponse, id, p, &answer)
-	return answer, nil
-}
-
-// plannedAnswer plays one prompt against the plan.
-func (h *host) plannedAnswer(p *harness.Prompted) (elicit.Response, *harness.Error) {
-	x := h.x
-	x.mu.Lock()
-	defer x.mu.Unlock() // one prompt at a time: a matcher is for one goroutine
-	r := x.running
-	switch {
-	case r == nil:
-		return elicit.Response{}, harness.Errorf(harness.BlameAgent, "elicitation_unexpected", "it asked for input while no turn was under way")
-	case r.prompt.matcher == nil:
-		return elicit.Response{}, harness.Errorf(harness.BlameTest, "elicitation_unexpected", "server %s asked for input, and the action has no plan that answers: set Elicitation", p.Server)
-	case p.Key == "" || p.Group != "":
-		return elicit.Response{}, harness.Errorf(harness.BlameHarness, "elicitation_ambiguous", "it asked for input without saying which of server %s's requests that is", p.Server)
-	case r.rounds >= r.prompt.limit:
-		err := &elicit.RoundLimitError{Message: fmt.Sprintf("%d rounds of input were answered, and server %s asked again", r.rounds, p.Server), Details: map[string]any{"rounds": r.rounds, "operation": p.Operation}}
-		return elicit.Response{}, &harness.Error{Blame: harness.BlameTest, Code: err.Code(), Message: err.Error(), Err: err}
-	}
-	request, err := prompted(p)
-	if err != nil {
-		return elicit.Response{}, &harness.Error{Blame: harness.BlameServer, Code: "elicitation_malformed", Message: err.Error(), Err: err}
-	}
-	answers, err := r.prompt.matcher.Round([]elicit.Request{request})
-	if err != nil {
-		return elicit.Response{}, &harness.Error{Blame: harness.BlameTest, Code: "elicitation_expectation_failed", Message: err.Error(), Err: err}
-	}
-	r.rounds++
-	return answers[p.Key], nil
-}
-
-// prompted is a native prompt as a request of a server.
-func prompted(p *harness.Prompted) (elicit.Request, error) {
-	kind := trace.OperationKind("")
-	if p.Operation != "" {
-		kind = trace.OperationTool
-	}
-	var meta elicit.Meta
-	if len(p.Meta) > 0 {
-		if err := p.Meta.Decode(&meta); err != nil {
-			return nil, fmt.Errorf("the request's _meta is no object: %w", err)
-		}
-	}
-	if p.Mode == elicit.ModeURL {
-		r := &elicit.URLRequest{RequestKey: p.Key, Message: p.Message, URL: p.URL, ElicitationID: p.ID, Meta: meta, Server: p.Server, OperationKind: kind, OperationName: p.Operation}
-		return r, r.Validate()
-	}
-	r := &elicit.FormRequest{RequestKey: p.Key, Message: p.Message, Meta: meta, Server: p.Server, OperationKind: kind, OperationName: p.Operation}
-	if len(p.Schema) > 0 {
-		if err := p.Schema.Decode(&r.RequestedSchema); err != nil {
-			return nil, fmt.Errorf("the requested schema is no object: %w", err)
-		}
-	}
-	return r, r.Validate()
 }
 
 // Drain waits until everything that passed up to now is recorded: at the end of a turn that was cancelled as well, so the end of ctx does not count.

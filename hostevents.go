@@ -102,10 +102,13 @@ func (h *host) interaction(kind trace.Kind, id, word, half string, v any) {
 	h.reported(kind, map[string]any{"interaction_id": id, "interaction_kind": word, half: trace.Observe(trace.JSON(b))})
 }
 
-// elicitation records a native prompt, and the answer when there is one.
-func (h *host) elicitation(kind trace.Kind, id string, p *harness.Prompted, answer *elicit.Response) {
+// elicitation records a native prompt, and the answer when there is one. What a server asks on the wire has its entry in the trace by that.
+func (h *host) elicitation(kind trace.Kind, id string, p *harness.Prompted, onWire bool, answer *elicit.Response) {
 	entry := map[string]any{"interaction_id": id, "server": p.Server, "operation_kind": trace.OperationTool, "operation_name": p.Operation, "request_key": p.Key,
 		"mode": orElse(p.Mode, elicit.ModeForm), "message": said(p.Message), "url": said(p.URL), "elicitation_id": said(p.ID)}
+	if onWire {
+		entry["on_wire"] = true
+	}
 	if len(p.Schema) > 0 {
 		entry["requested_schema"] = trace.Observe(trace.JSON(whole(p.Schema)))
 	}

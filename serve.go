@@ -140,7 +140,7 @@ func (s *served) start(ctx context.Context) error {
 	if err := s.d.build(ctx); err != nil {
 		return err
 	}
-	cfg := &relay.Config{Tape: s.x.tape, Server: s.alias, Scope: s.scope, Observe: s.observe, Connection: s.name}
+	cfg := &relay.Config{Tape: s.x.tape, Server: s.alias, Scope: s.scope, Observe: s.observe, Note: s.note, Connection: s.name}
 	s.relay = relay.New(cfg)
 	s.restrict(&s.x.act.tools)
 	s.endpoint.Name = s.alias

@@ -19,6 +19,17 @@ func (s *served) observe(f *relay.Frame) {
 		s.learnRefusal(f.Body)
 	}
 	s.learnTools(f)
+	if w := s.x.asks.Load(); w != nil {
+		w.frame(s.alias, f)
+	}
+}
+
+// note is what is known of the agent's answer to a request of the server.
+func (s *served) note(conn trace.ConnectionID, id trace.RPCID) []byte {
+	if w := s.x.asks.Load(); w != nil {
+		return w.note(conn, id)
+	}
+	return nil
 }
 
 // learnRefusal notes that the server refuses the handshake, and why.

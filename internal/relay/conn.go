@@ -156,6 +156,9 @@ func (c *conn) recordAgent(f *wire.Frame, list []rpc.Envelope, batch bool, err e
 	default:
 		m := &list[0]
 		e := c.frameEntry(f, m.Kind(), at)
+		if m.Method == nil && c.r.cfg.Note != nil {
+			e.ev.Payload = c.r.cfg.Note(c.info.ID, trace.RPCID(m.ID))
+		}
 		c.describe(e, m, c.message(m, true, at))
 		c.r.queue.put(e)
 	}

@@ -26,6 +26,9 @@ type Config struct {
 	// Observe is called with each frame after it was recorded, in the order of the wire, one at a time. While the store keeps up that is before the
 	// frame is forwarded. A frame that found the queue full is not observed: see [Relay.Lost]. It must not block.
 	Observe func(f *Frame)
+	// Note, if set, is what m3 knows of the agent's answer to a request of the server, as the payload of its event; nil is nothing. It is called before the answer is recorded, and must not
+	// block.
+	Note func(conn trace.ConnectionID, id trace.RPCID) []byte
 	// Connection names the next connection, uniquely in the execution. Nil: "<server>-1" and so on.
 	Connection func() trace.ConnectionID
 	// Buffer is how much may wait to be recorded, in bytes; what comes when it is full is forwarded without being recorded. 0: 64 MiB.
