@@ -20,32 +20,7 @@ import (
 
 // askingServers are a server of each era whose tool book asks for a city; with "both" it asks for two things at once, with "same" for two things in the same words.
 func askingServers() map[string]m3.Server {
-	form := func(message string) *mcp.ElicitParams {
-		return &mcp.ElicitParams{Mode: "form", Message: message, RequestedSchema: json.RawMessage(citySchema)}
-	}
-	modern := gosdk.Server("calc", func() *mcp.Server {
-		s := mcp.NewServer(&mcp.Implementation{Name: "asking", Version: "1"}, nil)
-		s.AddTool(&mcp.Tool{Name: "book", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			if len(r.Params.InputResponses) == 0 {
-				asks := mcp.InputRequestMap{"address": form("Where to?")}
-				switch {
-				case strings.Contains(string(r.Params.Arguments), "both"):
-					asks["back"] = form("And back?")
-				case strings.Contains(string(r.Params.Arguments), "same"):
-					asks["back"] = form("Where to?")
-				}
-				return &mcp.CallToolResult{InputRequests: asks, RequestState: "s1"}, nil
-			}
-			var said []string
-			for _, key := range []string{"address", "back"} {
-				if a, ok := r.Params.InputResponses[key].(*mcp.ElicitResult); ok {
-					said = append(said, fmt.Sprint(a.Action, " ", a.Content["city"]))
-				}
-			}
-			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: strings.Join(said, ", ")}}}, nil
-		})
-		return s
-	})
+	modern := gosdk.Server("calc", askingSDK)
 	legacy := (&peer{versions: []string{legacy5}, handle: func(p *peer, m *message) bool {
 		switch {
 		case m.Method == "tools/list":
@@ -76,6 +51,34 @@ func askingServers() map[string]m3.Server {
 	}}).server()
 	legacy.Name = "calc"
 	return map[string]m3.Server{newest: modern, legacy5: legacy}
+}
+
+// askingSDK is the server of 2026-07-28, built with the official SDK.
+func askingSDK() *mcp.Server {
+	form := func(message string) *mcp.ElicitParams {
+		return &mcp.ElicitParams{Mode: "form", Message: message, RequestedSchema: json.RawMessage(citySchema)}
+	}
+	s := mcp.NewServer(&mcp.Implementation{Name: "asking", Version: "1"}, nil)
+	s.AddTool(&mcp.Tool{Name: "book", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		if len(r.Params.InputResponses) == 0 {
+			asks := mcp.InputRequestMap{"address": form("Where to?")}
+			switch {
+			case strings.Contains(string(r.Params.Arguments), "both"):
+				asks["back"] = form("And back?")
+			case strings.Contains(string(r.Params.Arguments), "same"):
+				asks["back"] = form("Where to?")
+			}
+			return &mcp.CallToolResult{InputRequests: asks, RequestState: "s1"}, nil
+		}
+		var said []string
+		for _, key := range []string{"address", "back"} {
+			if a, ok := r.Params.InputResponses[key].(*mcp.ElicitResult); ok {
+				said = append(said, fmt.Sprint(a.Action, " ", a.Content["city"]))
+			}
+		}
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: strings.Join(said, ", ")}}}, nil
+	})
+	return s
 }
 
 // acpRun runs the scripted agent of ACP for one action.

@@ -144,6 +144,9 @@ func (s *served) start(ctx context.Context) error {
 	s.relay = relay.New(cfg)
 	s.restrict(&s.x.act.tools)
 	s.endpoint.Name = s.alias
+	if bridged(s.server, &s.x.can) {
+		return s.offerBridge(ctx)
+	}
 	switch server := s.server.(type) {
 	case HTTPServer:
 		return s.offerURL(ctx, server)
