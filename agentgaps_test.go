@@ -114,3 +114,26 @@ func TestInfrastructure(t *testing.T) {
 		}
 	}
 }
+
+// TestReservedMetadata: the names by which m3 groups results are nobody else's, on actions, sessions and messages (spec/behaviour.md 5.1).
+func TestReservedMetadata(t *testing.T) {
+	t.Parallel()
+	a := fakeAgents(t, agentKit(t), &fakeDriver{})
+	pipe := m3.PipeServer{Name: "calc", Serve: servePeer}
+	s, err := a.Session(t.Context(), &m3.SessionOptions{Server: pipe, Metadata: map[string]any{"mine": 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, name := range []string{"harness_config", "trial", "m3.matrix.harness", "m3.matrix.trial", "m3.matrix.matrix_id", "m3.matrix.cell_id"} {
+		own := map[string]any{name: "x"}
+		_, ran := a.Run(t.Context(), "say x", &m3.RunOptions{Server: pipe, Metadata: own})
+		_, opened := a.Session(t.Context(), &m3.SessionOptions{Server: pipe, Metadata: own})
+		_, sent := s.Send(t.Context(), "say x", &m3.SendOptions{Metadata: own})
+		for what, err := range map[string]error{"Run": ran, "Session": opened, "Send": sent} {
+			if !errors.Is(err, m3.ErrValidation) || !strings.Contains(err.Error(), name) {
+				t.Errorf("%s with %s: %v", what, name, err)
+			}
+		}
+	}
+}
