@@ -146,6 +146,9 @@ type prompt struct {
 	timeout  time.Duration
 	metadata map[string]any
 
+	selection ToolSelection  // of a session's message: within the session's
+	tools     *harness.Tools // of selection; nil: as the execution
+
 	matcher *elicit.Matcher // of plan
 }
 
@@ -178,6 +181,24 @@ func (p *prompt) check(operation string, a *Agent) error {
 	return p.checkPlan(operation, a, &can)
 }
 
+// restrict resolves the tools of one message of a session.
+func (p *prompt) restrict(operation string, o *action) error {
+	if p.selection.All() {
+		return nil
+	}
+	tools, err := p.selection.resolve(operation, o.aliases())
+	if err != nil {
+		return err
+	}
+	for _, name := range p.selection.names {
+		if server, tool, _ := strings.Cut(name, ":"); !allows(&o.tools, server, tool) {
+			return validationf("%s: the session may not use the tool %q, so a message of it cannot either", operation, name)
+		}
+	}
+	p.tools = &tools
+	return nil
+}
+
 // checkPlan refuses a plan that the agent cannot play, before anything starts.
 func (p *prompt) checkPlan(operation string, a *Agent, can *harness.Capabilities) error {
 	if p.plan == nil {
@@ -191,14 +212,10 @@ func (p *prompt) checkPlan(operation string, a *Agent, can *harness.Capabilities
 	if p.limit == 0 {
 		p.limit = defaultRounds
 	}
-	if can.Elicitation.Native && can.Elicitation.RequestKeys {
+	if can.Elicitation.Native {
 		return nil
 	}
-	why := "has no prompt of its own for what a server asks"
-	if can.Elicitation.Native {
-		why = "does not say which of a server's requests its prompt is for"
-	}
-	return &UnsupportedError{Message: fmt.Sprintf("%s: %s %s, so a plan for elicitation cannot be played: leave Elicitation out", operation, a.name, why),
+	return &UnsupportedError{Message: fmt.Sprintf("%s: %s has no prompt of its own for what a server asks, so a plan for elicitation cannot be played: leave Elicitation out", operation, a.name),
 		Details: map[string]any{"feature": "elicitation", "harness": a.kind}}
 }
 

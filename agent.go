@@ -76,6 +76,8 @@ type SessionOptions struct {
 type SendOptions struct {
 	// Content are further blocks of the message, of kinds that the agent takes. With some, the text may be empty.
 	Content []Content
+	// Tools restricts this turn further: tools of those that the session may use. The zero value is all of them. What the agent has listed before it may still see.
+	Tools ToolSelection
 	// Elicitation answers what servers ask for during this turn.
 	Elicitation *elicit.Plan
 	// RoundLimit is the number of rounds of input that Elicitation may take. 0: 10.

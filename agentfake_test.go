@@ -32,6 +32,7 @@ type fakeOrder struct {
 type fakeOpen struct {
 	Servers []fakeServer `json:"servers"`
 	Model   string       `json:"model"`  // URL of the provider
+	Key     string       `json:"key"`    // for it
 	Ignore  bool         `json:"ignore"` // the servers are taken and never connected to
 }
 
@@ -67,6 +68,7 @@ type fakeAgent struct {
 	out      *json.Encoder
 	clients  map[string]*fakeClient
 	model    string
+	key      string
 	answers  chan string
 	cancels  chan struct{}
 	calls    int
@@ -114,7 +116,7 @@ func (a *fakeAgent) say(w fakeWord) {
 }
 
 func (a *fakeAgent) open(o *fakeOpen) {
-	a.model = o.Model
+	a.model, a.key = o.Model, o.Key
 	for _, s := range o.Servers {
 		if o.Ignore {
 			break
@@ -223,7 +225,16 @@ func (a *fakeAgent) askModel(text string) string {
 	if a.model == "" {
 		return "provider_missing"
 	}
-	res, err := http.Post(a.model+"/v1/chat/completions", "application/json", strings.NewReader(fmt.Sprintf(`{"messages":[{"role":"user","content":%q}],"env":%q}`, text, os.Environ())))
+	body, _ := json.Marshal(map[string]any{"model": "m", "messages": []any{map[string]string{"role": "user", "content": text}}, "env": os.Environ(), "tools": []any{map[string]any{"type": "function", "function": map[string]any{"name": "x"}}}})
+	req, err := http.NewRequest(http.MethodPost, a.model+"/v1/chat/completions", bytes.NewReader(body))
+	if err != nil {
+		return "provider_unreachable"
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if a.key != "" {
+		req.Header.Set("Authorization", "Bearer "+a.key)
+	}
+	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return "provider_unreachable"
 	}

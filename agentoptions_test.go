@@ -78,7 +78,6 @@ func TestAgentOptions(t *testing.T) {
 	handler := m3.HandlerServer{Name: "calc", Handler: http.NotFoundHandler()}
 	plan := elicit.Form("address").Accept(elicit.Content{"city": "Pune"})
 	full := &fakeDriver{}
-	onlyStdio := &fakeDriver{change: func(c *harness.Capabilities) { c.HTTPServers = false }}
 	onlyHTTP := &fakeDriver{change: func(c *harness.Capabilities) { c.StdioServers = false }}
 	silent := &fakeDriver{change: func(c *harness.Capabilities) { c.Permissions = false }}
 	for _, c := range []struct {
@@ -115,8 +114,7 @@ func TestAgentOptions(t *testing.T) {
 		{"content", full, "x", &m3.RunOptions{Server: pipe, Content: []m3.Content{{Type: "audio"}}}, true, "audio"},
 		{"a plan", full, "x", &m3.RunOptions{Server: pipe, Elicitation: plan}, true, "Elicitation"},
 		{"HTTP only", onlyHTTP, "x", &m3.RunOptions{Server: pipe}, true, "HTTP only"},
-		{"stdio only", onlyStdio, "x", &m3.RunOptions{Server: handler}, true, "stdio only"},
-		{"SSE", full, "x", &m3.RunOptions{Server: m3.HandlerServer{Name: "calc", Handler: http.NotFoundHandler(), Transport: m3.LegacySSE}}, true, "2024-11-05"},
+		{"SSE", onlyHTTP, "x", &m3.RunOptions{Server: m3.HandlerServer{Name: "calc", Handler: http.NotFoundHandler(), Transport: m3.LegacySSE}}, true, "2024-11-05"},
 		{"permissions", silent, "x", &m3.RunOptions{Server: pipe, Permissions: m3.DenyAll}, true, "does not ask"},
 	} {
 		a := fakeAgents(t, k, c.driver)
@@ -196,7 +194,7 @@ func TestAgentElicitation(t *testing.T) {
 	}{
 		{"matched", `elicit {"Server":"calc","Key":"address","Operation":"book"}`, plan, 0, "", "accept"},
 		{"another key", `elicit {"Server":"calc","Key":"phone"}`, plan, 0, "elicitation_expectation_failed", ""},
-		{"no key", `elicit {"Server":"calc"}`, plan, 0, "elicitation_ambiguous", ""},
+		{"no key", `elicit {"Server":"calc"}`, plan, 0, "elicitation_unmatched", ""},
 		{"no plan", `elicit {"Server":"calc","Key":"address"}`, nil, 0, "elicitation_unexpected", ""},
 		{"never asked", `say hi`, plan, 0, "elicitation_incomplete", ""},
 		{"too many rounds", "elicit {\"Server\":\"calc\",\"Key\":\"address\"}\nelicit {\"Server\":\"calc\",\"Key\":\"address\"}", elicit.Sequence(plan, plan), 1, "elicitation_round_limit", ""},

@@ -24,13 +24,16 @@ type fakeDriver struct {
 	kind   string
 	change func(c *harness.Capabilities)
 	ignore bool // the agent takes its servers and never connects
+	waits  bool // the driver waits until they were listed
+	leave  bool // the agent ends once it is ready
 	check  func() error
 	open   func(spec *harness.Spec, host harness.Host) (harness.Session, error)
 
-	mu    sync.Mutex
-	specs []harness.Spec
-	peak  int
-	live  int
+	mu      sync.Mutex
+	specs   []harness.Spec
+	prompts []harness.Prompt
+	peak    int
+	live    int
 }
 
 func (d *fakeDriver) Kind() string {
@@ -84,7 +87,7 @@ func (d *fakeDriver) Open(ctx context.Context, spec *harness.Spec, host harness.
 	go s.read()
 	o := &fakeOpen{Ignore: d.ignore}
 	if spec.Endpoint != nil {
-		o.Model = spec.Endpoint.BaseURL
+		o.Model, o.Key = spec.Endpoint.BaseURL, spec.Endpoint.Key
 	}
 	for _, e := range spec.Servers {
 		o.Servers = append(o.Servers, fakeServer{Name: e.Name, Command: e.Command, Args: e.Args, Env: e.Env, URL: e.URL})
@@ -96,6 +99,18 @@ func (d *fakeDriver) Open(ctx context.Context, spec *harness.Spec, host harness.
 			return nil, ctx.Err()
 		}
 		return nil, harness.Errorf(harness.BlameAgent, "agent_crashed", "it ended while it started")
+	}
+	if d.leave {
+		p.Stdin().Close()
+	}
+	for i := range spec.Servers {
+		if !d.waits {
+			break
+		}
+		if err := host.Served(ctx, spec.Servers[i].Name); err != nil {
+			s.stop()
+			return nil, err
+		}
 	}
 	return s, nil
 }
@@ -145,6 +160,9 @@ func (s *fakeSession) next(ctx context.Context) (fakeWord, bool) {
 }
 
 func (s *fakeSession) Send(ctx context.Context, p *harness.Prompt) (*harness.Turn, error) {
+	s.d.mu.Lock()
+	s.d.prompts = append(s.d.prompts, *p)
+	s.d.mu.Unlock()
 	s.order(fakeOrder{Prompt: &p.Text})
 	wait := ctx
 	for cancelled := false; ; {

@@ -17,8 +17,9 @@ func reachable(a *Agent, b *Binding, can *harness.Capabilities) error {
 		stream, legacy = false, s.Transport == LegacySSE
 	}
 	switch {
+	case bridged(b.Server, can):
 	case legacy:
-		return &UnsupportedError{Message: fmt.Sprintf("server %s: HTTP+SSE of 2024-11-05 is not offered to agents: leave Transport empty", b.Alias), Details: feature}
+		return &UnsupportedError{Message: fmt.Sprintf("server %s: HTTP+SSE of 2024-11-05 is offered only to agents that start servers over stdio, which %s does not: leave Transport empty", b.Alias, a.name), Details: feature}
 	case stream && !can.StdioServers:
 		return &UnsupportedError{Message: fmt.Sprintf("%s reaches servers over HTTP only, and %s speaks on a stream", a.name, b.Alias), Details: feature}
 	case !stream && !can.HTTPServers:

@@ -167,6 +167,9 @@ func (x *execution) conclude(unmet error, change *WorkspaceChange, artifacts []A
 	r := &Result{ExecutionID: x.id, Turns: turns, Workspace: change, Artifacts: artifacts, kit: x.kit}
 	if f != nil {
 		finished.Outcome, finished.Error = f.outcome, x.blameJSON(f.blame)
+		if f.infrastructure() {
+			finished.Error = splice(finished.Error, "infrastructure", []byte("true"))
+		}
 		r.Failure, x.err = f.blame, f.err
 	}
 	r.Outcome = finished.Outcome

@@ -147,7 +147,7 @@ func (x *execution) openWorkspace(ctx context.Context) (err error) {
 func (x *execution) openAgent(ctx context.Context) error {
 	x.host = newHost(x)
 	spec := &harness.Spec{Execution: x.id, Model: x.agent.Model(), Tools: x.act.tools, Instructions: x.agent.instructions, Workspace: x.work.Dir, Home: x.home.Path,
-		Env: x.home.Env(), Credentials: x.secrets, AskPermission: x.can.Permissions && x.act.permissions.word != AllowAll.word}
+		Env: x.home.Env(), Credentials: x.secrets, AskPermission: x.can.Permissions && x.act.permissions.word != AllowAll.word, Elicitation: x.answers()}
 	if x.provider != nil {
 		e := x.provider.Endpoint()
 		spec.Endpoint, spec.Model = &e, e.Model
@@ -183,12 +183,17 @@ func (x *execution) openAgent(ctx context.Context) error {
 	}
 	if o.err != nil {
 		if fault := x.serverFault(); fault != nil {
-			return fault
+			return notServed(fault)
 		}
 		return o.err
 	}
 	x.native = o.s
 	return nil
+}
+
+// answers reports whether the test can answer a server's requests for input: an action with a plan can, and a session, whose every message may bring one.
+func (x *execution) answers() bool {
+	return x.can.Elicitation.Native && (x.alone == nil || x.alone.plan != nil)
 }
 
 // hangGrace is how long a driver may take to return after the end of its context, over what it was told to wait for the agent.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/m3-go/m3/harness"
@@ -19,13 +20,21 @@ type turnRun struct {
 	cancel context.CancelCauseFunc // nil until it has a context
 	over   chan struct{}
 
-	rounds int
-	fault  *mishap // found by the host while the agent goes on; the first stands
+	asks      *wireAsks  // nil without a plan; its lock is on what follows as well
+	prompting sync.Mutex // one prompt at a time
+	rounds    int        // answered
+	keyed     bool       // the plan's matcher is in use
+	steps     *steps     // or these, for servers that ask without keys
+
+	fault *mishap // found by the host while the agent goes on; the first stands
 }
 
 // send is one message of a session, from its check to the end of its turn.
 func (x *execution) send(ctx context.Context, p *prompt) (*Turn, error) {
 	if err := p.check("Send", x.agent); err != nil {
+		return nil, err
+	}
+	if err := p.restrict("Send", x.act); err != nil {
 		return nil, err
 	}
 	if p.timeout == 0 {
@@ -62,6 +71,9 @@ func (x *execution) beginTurn(p *prompt) (*turnRun, error) {
 	id := trace.TurnID(newID())
 	r := &turnRun{prompt: p, began: time.Now(), over: make(chan struct{}),
 		turn: &Turn{ExecutionID: x.id, ID: id, State: TurnState{ID: id, Index: len(x.turns) + 1, Status: TurnRunning}}}
+	if p.matcher != nil {
+		r.asks = newWireAsks(x.can.JoinKey, x.faultTurn)
+	}
 	x.running = r
 	return r, nil
 }
@@ -77,6 +89,8 @@ func (x *execution) turn(ctx context.Context, r *turnRun) *mishap {
 	}
 	x.mu.Unlock()
 	x.record(r)
+	x.restrict(r)
+	x.asks.Store(r.asks)
 	where := &at{operation: x.agent.name, stage: "turn", blame: harness.BlameAgent, timeout: orDefault(r.prompt.timeout, x.act.timeout)}
 	answer, err := x.ask(ctx, r)
 	x.drain(ctx)
@@ -117,11 +131,44 @@ func orDefault(d, other time.Duration) time.Duration {
 	return other
 }
 
+// restrict has the relays enforce the turn's tools, on every driver.
+func (x *execution) restrict(r *turnRun) {
+	if r.prompt.tools == nil {
+		return
+	}
+	for _, s := range x.servers {
+		s.restrict(r.prompt.tools)
+	}
+}
+
+// unrestrict gives the next turn what the session may use.
+func (x *execution) unrestrict(r *turnRun) {
+	if r.prompt.tools == nil {
+		return
+	}
+	for _, s := range x.servers {
+		s.restrict(&x.act.tools)
+	}
+}
+
+// toolsNow are the tools that may be used at this moment.
+func (x *execution) toolsNow() *harness.Tools {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.running != nil && x.running.prompt.tools != nil {
+		return x.running.prompt.tools
+	}
+	return &x.act.tools
+}
+
 // record puts the beginning of a turn on the tape.
 func (x *execution) record(r *turnRun) {
 	created := map[string]any{"state": "created", "index": r.turn.State.Index, "timeout_seconds": orDefault(r.prompt.timeout, x.act.timeout).Seconds()}
 	if len(r.prompt.metadata) > 0 {
 		created["metadata"] = r.prompt.metadata
+	}
+	if r.prompt.tools != nil {
+		created["tools"] = append([]string{}, r.prompt.selection.names...)
 	}
 	x.noteIn(r.turn.ID, trace.KindTurnCreated, trace.PhaseTurn, created)
 	_ = x.life.to(StateRunning) // beginTurn saw that no turn is under way; one that is ended now finds its context ended
@@ -141,7 +188,7 @@ func (x *execution) ask(ctx context.Context, r *turnRun) (*harness.Turn, error) 
 	done := make(chan answer, 1)
 	go func() {
 		t, err := guarded(func() (*harness.Turn, error) {
-			return x.native.Send(ctx, &harness.Prompt{Turn: r.turn.ID, Text: r.prompt.text, Content: r.prompt.content})
+			return x.native.Send(ctx, &harness.Prompt{Turn: r.turn.ID, Text: r.prompt.text, Content: r.prompt.content, Tools: r.prompt.tools})
 		})
 		if err == nil && t == nil {
 			err = harness.Errorf(harness.BlameHarness, "driver_broken", "the driver ended the turn without an answer and without an error")
@@ -183,18 +230,15 @@ func (x *execution) verify(r *turnRun) error {
 			return err
 		}
 	}
-	if r.prompt.matcher != nil {
-		if err := r.prompt.matcher.Complete(); err != nil {
-			return &harness.Error{Blame: harness.BlameTest, Code: "elicitation_incomplete", Message: err.Error(), Err: err}
-		}
-	}
-	return nil
+	return r.incomplete()
 }
 
 // endTurn puts the end of a turn on the tape and makes way for the next.
 func (x *execution) endTurn(r *turnRun, answer *harness.Turn, f *mishap) {
 	t := r.turn
 	t.Elapsed = time.Since(r.began)
+	x.unrestrict(r)
+	x.asks.Store(nil)
 	status := TurnCompleted
 	if answer != nil {
 		t.Response = &Response{Text: answer.Text, Content: answer.Content}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/m3-go/m3/eval"
@@ -46,6 +47,8 @@ type execution struct {
 	native   harness.Session
 
 	started chan struct{} // closed when the start is over, however it went
+
+	asks atomic.Pointer[wireAsks] // of the turn that is under way, when it has a plan
 
 	mu      sync.Mutex
 	turns   []*Turn

@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/m3-go/m3/elicit"
 	"github.com/m3-go/m3/harness"
 	"github.com/m3-go/m3/internal/proc"
 	"github.com/m3-go/m3/trace"
@@ -68,6 +67,18 @@ func (h *host) stop() {
 		wg.Go(func() { p.Stop(100*time.Millisecond, 250*time.Millisecond) })
 	}
 	wg.Wait()
+}
+
+// deserted reports whether every process that was started for the agent has ended; false when there was none.
+func (h *host) deserted() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, p := range h.procs {
+		if _, gone := p.proc.Exit(); !gone {
+			return false
+		}
+	}
+	return len(h.procs) > 0
 }
 
 // agentProcess is a process of the agent's.
@@ -161,7 +172,7 @@ func (h *host) Permission(ctx context.Context, r *harness.PermissionRequest) har
 func (h *host) decide(ctx context.Context, r *harness.PermissionRequest) bool {
 	p := h.x.act.permissions
 	if p.decide == nil {
-		return p.allowed(ctx, r, &h.x.act.tools)
+		return p.allowed(ctx, r, h.x.toolsNow())
 	}
 	done := make(chan bool, 1)
 	go func() {
@@ -172,7 +183,7 @@ func (h *host) decide(ctx context.Context, r *harness.PermissionRequest) bool {
 			}
 			done <- allowed
 		}()
-		allowed = p.allowed(ctx, r, &h.x.act.tools)
+		allowed = p.allowed(ctx, r, h.x.toolsNow())
 		returned = true
 	}()
 	select {
@@ -181,76 +192,6 @@ func (h *host) decide(ctx context.Context, r *harness.PermissionRequest) bool {
 	case <-ctx.Done():
 		return false
 	}
-}
-
-// Elicit answers a native prompt from the turn's plan. Only the exact case is played: the agent names the request's key, and prompts one at a time.
-func (h *host) Elicit(ctx context.Context, p *harness.Prompted) (elicit.Response, error) {
-	id := "elicitation-" + strconv.FormatInt(h.asked.Add(1), 10)
-	h.elicitation(trace.KindElicitationRequest, id, p, nil)
-	if err := ctx.Err(); err != nil {
-		return elicit.Response{}, err
-	}
-	answer, b := h.plannedAnswer(p)
-	if b != nil {
-		h.x.faultTurn(b)
-		return elicit.Response{}, b
-	}
-	h.elicitation(trace.KindElicitationResponse, id, p, &answer)
-	return answer, nil
-}
-
-// plannedAnswer plays one prompt against the plan.
-func (h *host) plannedAnswer(p *harness.Prompted) (elicit.Response, *harness.Error) {
-	x := h.x
-	x.mu.Lock()
-	defer x.mu.Unlock() // one prompt at a time: a matcher is for one goroutine
-	r := x.running
-	switch {
-	case r == nil:
-		return elicit.Response{}, harness.Errorf(harness.BlameAgent, "elicitation_unexpected", "it asked for input while no turn was under way")
-	case r.prompt.matcher == nil:
-		return elicit.Response{}, harness.Errorf(harness.BlameTest, "elicitation_unexpected", "server %s asked for input, and the action has no plan that answers: set Elicitation", p.Server)
-	case p.Key == "" || p.Group != "":
-		return elicit.Response{}, harness.Errorf(harness.BlameHarness, "elicitation_ambiguous", "it asked for input without saying which of server %s's requests that is", p.Server)
-	case r.rounds >= r.prompt.limit:
-		err := &elicit.RoundLimitError{Message: fmt.Sprintf("%d rounds of input were answered, and server %s asked again", r.rounds, p.Server), Details: map[string]any{"rounds": r.rounds, "operation": p.Operation}}
-		return elicit.Response{}, &harness.Error{Blame: harness.BlameTest, Code: err.Code(), Message: err.Error(), Err: err}
-	}
-	request, err := prompted(p)
-	if err != nil {
-		return elicit.Response{}, &harness.Error{Blame: harness.BlameServer, Code: "elicitation_malformed", Message: err.Error(), Err: err}
-	}
-	answers, err := r.prompt.matcher.Round([]elicit.Request{request})
-	if err != nil {
-		return elicit.Response{}, &harness.Error{Blame: harness.BlameTest, Code: "elicitation_expectation_failed", Message: err.Error(), Err: err}
-	}
-	r.rounds++
-	return answers[p.Key], nil
-}
-
-// prompted is a native prompt as a request of a server.
-func prompted(p *harness.Prompted) (elicit.Request, error) {
-	kind := trace.OperationKind("")
-	if p.Operation != "" {
-		kind = trace.OperationTool
-	}
-	var meta elicit.Meta
-	if len(p.Meta) > 0 {
-		if err := p.Meta.Decode(&meta); err != nil {
-			return nil, fmt.Errorf("the request's _meta is no object: %w", err)
-		}
-	}
-	if p.Mode == elicit.ModeURL {
-		r := &elicit.URLRequest{RequestKey: p.Key, Message: p.Message, URL: p.URL, ElicitationID: p.ID, Meta: meta, Server: p.Server, OperationKind: kind, OperationName: p.Operation}
-		return r, r.Validate()
-	}
-	r := &elicit.FormRequest{RequestKey: p.Key, Message: p.Message, Meta: meta, Server: p.Server, OperationKind: kind, OperationName: p.Operation}
-	if len(p.Schema) > 0 {
-		if err := p.Schema.Decode(&r.RequestedSchema); err != nil {
-			return nil, fmt.Errorf("the requested schema is no object: %w", err)
-		}
-	}
-	return r, r.Validate()
 }
 
 // Drain waits until everything that passed up to now is recorded: at the end of a turn that was cancelled as well, so the end of ctx does not count.
@@ -272,7 +213,7 @@ const servedPatience = 10 * time.Second
 func (h *host) Served(ctx context.Context, server string) error {
 	for _, s := range h.x.servers {
 		if s.alias == server {
-			return s.served(ctx, servedPatience)
+			return s.served(ctx, h.x.kit.patience)
 		}
 	}
 	return harness.Errorf(harness.BlameHarness, "server_unknown", "the execution has no server %q", server)

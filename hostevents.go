@@ -102,10 +102,13 @@ func (h *host) interaction(kind trace.Kind, id, word, half string, v any) {
 	h.reported(kind, map[string]any{"interaction_id": id, "interaction_kind": word, half: trace.Observe(trace.JSON(b))})
 }
 
-// elicitation records a native prompt, and the answer when there is one.
-func (h *host) elicitation(kind trace.Kind, id string, p *harness.Prompted, answer *elicit.Response) {
+// elicitation records a native prompt, and the answer when there is one. What a server asks on the wire has its entry in the trace by that.
+func (h *host) elicitation(kind trace.Kind, id string, p *harness.Prompted, onWire bool, answer *elicit.Response) {
 	entry := map[string]any{"interaction_id": id, "server": p.Server, "operation_kind": trace.OperationTool, "operation_name": p.Operation, "request_key": p.Key,
 		"mode": orElse(p.Mode, elicit.ModeForm), "message": said(p.Message), "url": said(p.URL), "elicitation_id": said(p.ID)}
+	if onWire {
+		entry["on_wire"] = true
+	}
 	if len(p.Schema) > 0 {
 		entry["requested_schema"] = trace.Observe(trace.JSON(whole(p.Schema)))
 	}
@@ -154,7 +157,11 @@ func (x *execution) exchanged(m *harness.ModelExchange) {
 		x.tape.Limit("capture_incomplete", "an exchange with the model could not be encoded: "+err.Error())
 		return
 	}
-	payload, _ := json.Marshal(map[string]any{"provider": m.Dialect, "category": m.Role, "data": trace.Observe(trace.JSON(b))})
+	entry := map[string]any{"provider": m.Dialect, "category": m.Role, "data": trace.Observe(trace.JSON(b))}
+	if m.Error != "" || m.Status < 200 || m.Status > 299 {
+		entry["status"] = trace.StatusFailed
+	}
+	payload, _ := json.Marshal(entry) // text and checked JSON
 	ev := &trace.Event{Kind: trace.KindProviderEvent, Phase: trace.PhaseTurn, SessionID: x.session, TurnID: x.turnNow(),
 		Source: trace.Source{Origin: trace.OriginWire, Source: "provider"}, Payload: payload}
 	x.tape.Record(ev)

@@ -136,6 +136,20 @@ func (a *asking) readEntry(key string, raw json.RawMessage) *inputEntry {
 
 // readRequest reads the params of elicitation/create.
 func (a *asking) readRequest(key string, params trace.JSON) (elicit.Request, trace.JSON, error) {
+	from := askedFrom{server: a.c.server, kind: a.kind, name: a.name, modern: a.c.session.Modern()}
+	return from.read(key, params)
+}
+
+// askedFrom is where a request for input comes from.
+type askedFrom struct {
+	server string
+	kind   trace.OperationKind
+	name   string
+	modern bool // 2026-07-28
+}
+
+// read reads the params of elicitation/create; of a form also its schema, as it stood on the wire.
+func (a *askedFrom) read(key string, params trace.JSON) (elicit.Request, trace.JSON, error) {
 	var wire struct {
 		Mode    json.RawMessage `json:"mode"`
 		Message json.RawMessage `json:"message"`
@@ -176,18 +190,18 @@ func (a *asking) readRequest(key string, params trace.JSON) (elicit.Request, tra
 		if err := read("requestedSchema", wire.Schema, true, &schema, "an object"); err != nil {
 			return nil, nil, err
 		}
-		return &elicit.FormRequest{RequestKey: key, Message: message, RequestedSchema: schema, Meta: meta, Task: task, Server: a.c.server,
+		return &elicit.FormRequest{RequestKey: key, Message: message, RequestedSchema: schema, Meta: meta, Task: task, Server: a.server,
 			OperationKind: a.kind, OperationName: a.name}, trace.JSON(wire.Schema), nil
 	case elicit.ModeURL:
 		if err := read("url", wire.URL, true, &url, "a string"); err != nil {
 			return nil, nil, err
 		}
-		if !a.c.session.Modern() { // 2026-07-28 has none, whatever a server sends
+		if !a.modern { // 2026-07-28 has none, whatever a server sends
 			if err := read("elicitationId", wire.ID, false, &id, "a string"); err != nil {
 				return nil, nil, err
 			}
 		}
-		return &elicit.URLRequest{RequestKey: key, Message: message, URL: url, ElicitationID: id, Meta: meta, Task: task, Server: a.c.server,
+		return &elicit.URLRequest{RequestKey: key, Message: message, URL: url, ElicitationID: id, Meta: meta, Task: task, Server: a.server,
 			OperationKind: a.kind, OperationName: a.name}, nil, nil
 	}
 	return nil, nil, errors.New("its mode is neither form nor url")

@@ -73,19 +73,20 @@ type Kit struct {
 	explicit bool // somebody gave the run id
 	redactor *evidence.Redactor
 
-	mu      sync.Mutex
-	closed  bool
-	stopped *stopCause
-	clients map[*Client]struct{}
-	agents  map[*execution]struct{}
-	slots   chan struct{}   // one for each submitted action that may run
-	eras    map[string]bool // definition → speaks only the initialize era
-	evals   evaluations
-	judges  judges
-	begun   sync.Once
-	beginE  error
-	started time.Time // when the run was recorded
-	now     func() time.Time
+	mu       sync.Mutex
+	closed   bool
+	stopped  *stopCause
+	clients  map[*Client]struct{}
+	agents   map[*execution]struct{}
+	slots    chan struct{}   // one for each submitted action that may run
+	eras     map[string]bool // definition → speaks only the initialize era
+	evals    evaluations
+	judges   judges
+	begun    sync.Once
+	beginE   error
+	started  time.Time // when the run was recorded
+	now      func() time.Time
+	patience time.Duration // see servedPatience
 
 	closeOnce sync.Once
 }
@@ -123,7 +124,7 @@ func New(cfg Config) (*Kit, error) {
 	if cfg.RunID == "" {
 		cfg.RunID = newID()
 	}
-	k := &Kit{cfg: cfg, store: cfg.Store, explicit: explicit, clients: map[*Client]struct{}{}, agents: map[*execution]struct{}{}, eras: map[string]bool{}, now: time.Now,
+	k := &Kit{cfg: cfg, store: cfg.Store, explicit: explicit, clients: map[*Client]struct{}{}, agents: map[*execution]struct{}{}, eras: map[string]bool{}, now: time.Now, patience: servedPatience,
 		slots:    make(chan struct{}, cfg.Concurrency),
 		redactor: evidence.NewRedactor(&evidence.RedactorConfig{Keys: cfg.SensitiveKeys, Off: redaction == "off"})}
 	if k.store == nil {

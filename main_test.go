@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/m3-go/m3/harness/acp/acpagent"
 	"github.com/m3-go/m3/internal/conformance"
 	"github.com/m3-go/m3/internal/leaktest"
 	"github.com/m3-go/m3/internal/wiretest"
@@ -31,6 +32,9 @@ func TestMain(m *testing.M) {
 	}
 	if os.Getenv(fakeAgentEnv) != "" {
 		os.Exit(playFakeAgent())
+	}
+	if acpagent.Active() {
+		os.Exit(acpagent.Main())
 	}
 	if rules, ok := os.LookupEnv(rulesVariable); ok {
 		wiretest.Serve(rules)

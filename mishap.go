@@ -26,6 +26,10 @@ type mishap struct {
 	err     error          // what callers get
 }
 
+// infrastructure reports whether the failure is no verdict about the task: whatever m3 or somebody around it is to blame for. What the test itself asked for, planned or
+// stopped is its own affair.
+func (f *mishap) infrastructure() bool { return f.blame.Blame != harness.BlameTest }
+
 // at is where something failed, and whose fault it is unless the error says better.
 type at struct {
 	operation string // for the error's text: "start opencode"

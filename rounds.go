@@ -146,13 +146,19 @@ func (a *asking) unplanned(requests []elicit.Request) error {
 
 // encodeAnswer checks the answer to a form that is accepted against the schema that the server asked with, and encodes it.
 func (a *asking) encodeAnswer(key string, schema trace.JSON, r elicit.Response) (trace.JSON, error) {
-	wrong := func(reason, message string) error {
-		return a.expectation(reason, message, map[string]any{"request_key": key})
+	b, reason, message := encodeFitting(key, schema, r)
+	if reason != "" {
+		return nil, a.expectation(reason, message, map[string]any{"request_key": key})
 	}
+	return b, nil
+}
+
+// encodeFitting encodes an answer. A reason, with a message, says why it cannot be given.
+func encodeFitting(key string, schema trace.JSON, r elicit.Response) (b trace.JSON, reason, message string) {
 	if schema != nil {
 		compiled, err := compileSchema(schema)
 		if err != nil {
-			return nil, wrong("bad_schema", fmt.Sprintf("the schema that the server asks %q with cannot be used: %s", shortKey(key), schemaReason(err)))
+			return nil, "bad_schema", fmt.Sprintf("the schema that the server asks %q with cannot be used: %s", shortKey(key), schemaReason(err))
 		}
 		if r.Action == elicit.ActionAccept {
 			content, err := contentValue(r.Content)
@@ -160,15 +166,15 @@ func (a *asking) encodeAnswer(key string, schema trace.JSON, r elicit.Response) 
 				err = validate(compiled, content)
 			}
 			if err != nil {
-				return nil, wrong("content_mismatch", fmt.Sprintf("the plan's answer to %q does not fit the schema that the server asks with: %s", shortKey(key), mismatch(err)))
+				return nil, "content_mismatch", fmt.Sprintf("the plan's answer to %q does not fit the schema that the server asks with: %s", shortKey(key), mismatch(err))
 			}
 		}
 	}
 	b, err := r.Encode()
 	if err != nil { // a plan that holds it is refused
-		return nil, wrong("content_mismatch", fmt.Sprintf("the plan's answer to %q: %v", shortKey(key), err))
+		return nil, "content_mismatch", fmt.Sprintf("the plan's answer to %q: %v", shortKey(key), err)
 	}
-	return b, nil
+	return b, "", ""
 }
 
 // contentValue is a form's content as the validator reads it, with exact numbers.

@@ -31,7 +31,8 @@ type Selection struct {
 	// Name tells selections of the same kind apart; trimmed. Empty: the kind.
 	Name string
 	// CredentialEnv gives the agent secrets by reference: the variable that the agent expects, and the variable of the test's environment that
-	// holds the value, which must be set when an action starts. Nothing else of the environment reaches the agent.
+	// holds the value, which must be set when an action starts. Nothing else of the environment reaches the agent, but for what the driver's configuration
+	// names by reference (an ACP manifest), which is resolved in the same way.
 	CredentialEnv map[string]string
 	// Instructions, if set, is a system prompt in place of the agent's own, where it has such a thing.
 	Instructions string
@@ -119,7 +120,8 @@ func (k *Kit) expand(s *Selection, trials int) ([]*Agent, error) {
 	if err := checkLabel("Agents: the name of a selection", name); err != nil {
 		return nil, err
 	}
-	if err := checkCredentialEnv(kind, s.CredentialEnv); err != nil {
+	credentials := s.references()
+	if err := checkCredentialEnv(kind, credentials); err != nil {
 		return nil, err
 	}
 	models := s.Models
@@ -135,10 +137,20 @@ func (k *Kit) expand(s *Selection, trials int) ([]*Agent, error) {
 		}
 		for trial := 1; trial <= trials; trial++ {
 			agents = append(agents, &Agent{kit: k, driver: s.Harness, found: found, kind: kind, name: name, model: m, trial: trial,
-				credentials: maps.Clone(s.CredentialEnv), instructions: s.Instructions})
+				credentials: credentials, instructions: s.Instructions})
 		}
 	}
 	return agents, nil
+}
+
+// references are the secrets that the selection gives its agent by reference, and those that the driver's own configuration names; the selection's word counts.
+func (s *Selection) references() map[string]string {
+	all := map[string]string{}
+	if d, ok := s.Harness.(harness.CredentialReferrer); ok {
+		maps.Copy(all, d.CredentialEnv())
+	}
+	maps.Copy(all, s.CredentialEnv)
+	return all
 }
 
 // word is what kinds, aliases and the like are made of.

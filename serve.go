@@ -37,13 +37,15 @@ type served struct {
 	end      context.CancelFunc
 	group    sync.WaitGroup
 
-	mu     sync.Mutex
-	conns  int
-	spare  *upstream       // started before the agent, for its first connection
-	joined []*upstream     // that agents were connected to
-	died   error           // a server that ended by itself under an agent; taken by serverFault
-	listed map[string]bool // tools that the server listed
-	whole  bool            // the list was read to its end
+	mu        sync.Mutex
+	conns     int
+	spare     *upstream       // started before the agent, for its first connection
+	joined    []*upstream     // that agents were connected to
+	unreached error           // why the last message to a server over HTTP had no answer; nil when it had
+	died      error           // a server that ended by itself under an agent; taken by serverFault
+	listed    map[string]bool // tools that the server listed
+	whole     bool            // the list was read to its end
+	refusal   string          // why the server refused the last handshake; empty when it did not
 }
 
 // serve prepares a server: its secrets are resolved and known. Nothing is started.
@@ -138,13 +140,13 @@ func (s *served) start(ctx context.Context) error {
 	if err := s.d.build(ctx); err != nil {
 		return err
 	}
-	cfg := &relay.Config{Tape: s.x.tape, Server: s.alias, Scope: s.scope, Observe: s.observe, Connection: s.name}
-	if t := &s.x.act.tools; !t.All {
-		allowed := t.Allowed[s.alias]
-		cfg.Allow = func(tool string) bool { return slices.Contains(allowed, tool) }
-	}
+	cfg := &relay.Config{Tape: s.x.tape, Server: s.alias, Scope: s.scope, Observe: s.observe, Note: s.note, Connection: s.name}
 	s.relay = relay.New(cfg)
+	s.restrict(&s.x.act.tools)
 	s.endpoint.Name = s.alias
+	if bridged(s.server, &s.x.can) {
+		return s.offerBridge(ctx)
+	}
 	switch server := s.server.(type) {
 	case HTTPServer:
 		return s.offerURL(ctx, server)
@@ -152,6 +154,19 @@ func (s *served) start(ctx context.Context) error {
 		return s.offerHandler(server)
 	}
 	return s.offerShim(ctx)
+}
+
+// restrict has the relay enforce a selection.
+func (s *served) restrict(t *harness.Tools) {
+	if s.relay == nil {
+		return
+	}
+	if t.All {
+		s.relay.Restrict(nil)
+		return
+	}
+	allowed := t.Allowed[s.alias]
+	s.relay.Restrict(func(tool string) bool { return slices.Contains(allowed, tool) })
 }
 
 // scope is where a request belongs that passes now.
@@ -290,6 +305,9 @@ func (s *served) takeFault() error {
 			err = &harness.Error{Blame: harness.BlameServer, Code: "server_died", Message: "server " + s.alias + " ended while the agent was connected to it" + up.lastWords(), Details: up.details()}
 		}
 	}
+	if err == nil {
+		err = s.takeUnreached()
+	}
 	return err
 }
 
@@ -321,7 +339,7 @@ func (s *served) offerURL(ctx context.Context, server HTTPServer) error {
 	conn.Close()
 	transport := &http.Transport{DialContext: dial, DisableCompression: true, ForceAttemptHTTP2: true, IdleConnTimeout: 30 * time.Second}
 	context.AfterFunc(s.life, transport.CloseIdleConnections)
-	return s.offerProxy(e.url, header, &http.Client{Transport: transport})
+	return s.offerProxy(e.url, header, &http.Client{Transport: &reaching{s, transport}})
 }
 
 // offerHandler serves the handler on a port of its own, behind the proxy.
@@ -333,7 +351,7 @@ func (s *served) offerHandler(server HandlerServer) error {
 	target := &url.URL{Scheme: "http", Host: at, Path: "/" + strings.TrimPrefix(server.Path, "/")}
 	transport := &http.Transport{DisableCompression: true}
 	context.AfterFunc(s.life, transport.CloseIdleConnections)
-	return s.offerProxy(target, nil, &http.Client{Transport: transport})
+	return s.offerProxy(target, nil, &http.Client{Transport: &reaching{s, transport}})
 }
 
 func (s *served) offerProxy(target *url.URL, header http.Header, client *http.Client) error {

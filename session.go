@@ -2,6 +2,7 @@ package m3
 
 import (
 	"context"
+	"errors"
 	"iter"
 
 	"github.com/m3-go/m3/trace"
@@ -40,7 +41,7 @@ func (s *Session) Send(ctx context.Context, text string, opts *SendOptions) (*Tu
 	if opts != nil {
 		o = *opts
 	}
-	p := &prompt{text: text, content: o.Content, plan: o.Elicitation, limit: o.RoundLimit, timeout: o.Timeout, metadata: o.Metadata}
+	p := &prompt{text: text, content: o.Content, selection: o.Tools, plan: o.Elicitation, limit: o.RoundLimit, timeout: o.Timeout, metadata: o.Metadata}
 	return s.x.send(ctx, p)
 }
 
@@ -60,12 +61,21 @@ func (s *Session) Close() error {
 	return s.x.endErr
 }
 
+// View is the view of the finalized trace. Before Finish or Close the error is one of [ErrSessionOpen] and [ErrTraceNotFinalized] at once.
+func (s *Session) View() (trace.View, error) {
+	r, err := s.Result()
+	if err != nil {
+		return trace.View{}, err
+	}
+	return r.View(), nil
+}
+
 // Result is the result; before Finish or Close the error is [ErrSessionOpen].
 func (s *Session) Result() (*Result, error) {
 	select {
 	case <-s.x.done:
 		return s.x.result, nil
 	default:
-		return nil, &Error{CodeText: "session_still_open", Message: "the session is still open: call Finish first", Err: ErrSessionOpen}
+		return nil, &Error{CodeText: "session_still_open", Message: "the session is still open: call Finish first", Err: errors.Join(ErrSessionOpen, ErrTraceNotFinalized)}
 	}
 }

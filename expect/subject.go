@@ -124,6 +124,10 @@ func (s *subject) setSubject(v any, viewOf func() (trace.View, error)) {
 			s.problem = "the client is still open: close it first (m3test.Finish(t, client) closes it and returns its view); client.Snapshot() is the view of what there is so far"
 			return
 		}
+		if _, ok := v.(*m3.Session); ok {
+			s.problem = "the session is still open: close it first (session.Finish(ctx) closes it and returns its result)"
+			return
+		}
 		s.problem = "the execution is still open: close it first"
 	case err != nil:
 		s.problem = "the trace cannot be used: " + err.Error()

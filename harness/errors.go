@@ -19,7 +19,7 @@ const (
 type Error struct {
 	Blame Blame
 	// Code is a short stable word: provider_unauthorized, provider_rate_limited, provider_error, provider_cut, agent_crashed, agent_protocol, agent_timeout, servers_dropped,
-	// server_failed, tools_missing, permission_refused, executable_missing, version_unknown, option_unknown, …
+	// server_failed, server_died, server_not_initialized, tools_missing, permission_refused, executable_missing, version_unknown, option_unknown, …
 	Code string
 	// Message is one clear sentence, redacted by the kit.
 	Message string

@@ -28,8 +28,10 @@ type Host interface {
 	// Drain waits until everything that passed between the agent and the servers up to now has been recorded. A driver calls it at the end of a turn,
 	// before Send returns.
 	Drain(ctx context.Context) error
-	// Served reports whether the server's tools were listed for the agent, or waits for it. It fails when the server or the relay is gone, when ctx ends, and
-	// at once when no connection was made by an agent that is ready: a driver calls it before the first message where the agent connects in the background.
+	// Served reports whether the server's tools were listed for the agent, or waits for it. A driver calls it before the first message, when the agent is ready. It fails
+	// at once when the server or the relay is gone, when ctx ends, and when no process of the agent is left. An agent that runs and has not connected is waited for, for 10 s, since
+	// many connect in the background, and nothing else tells that one will not; a driver that knows its agent to connect before it is ready gives a shorter ctx. The errors are of type *[Error]
+	// (server_failed, server_not_initialized, servers_dropped), but for that of ctx.
 	Served(ctx context.Context, server string) error
 }
 

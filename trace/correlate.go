@@ -23,6 +23,7 @@ type gathered struct {
 	told    []int32 // the reports of tool calls
 	lists   []int32 // the requests for tools/list
 	usageOf int     // the rank of the usage report that counts
+	costOf  int     // and of the one whose cost does
 }
 
 // reported joins what an agent says of a tool call: its request and its result, by the call's id within the session.
@@ -107,13 +108,41 @@ func (p *projector) answered() int32 {
 // scopes ranks what a usage report is an account of.
 var scopes = map[string]int{"step": 1, "turn": 2, "session": 3}
 
+// counted ranks a report that counts tokens above each that knows a cost alone: agents tell the cost of a session apart from the tokens of a turn.
+const counted = 4
+
+// figures are the members of a usage report: the tokens, and last the cost.
+var figures = []string{"input_tokens", "output_tokens", "reasoning_tokens", "cache_creation_tokens", "cache_read_tokens", "cache_write_tokens", "total_tokens", "cost"}
+
 func (p *projector) usage(i int32) {
 	n := p.entry(i, codeUsage, p.statedVerdict())
 	payload, _ := whole(p.ev.payload)
 	word, _ := payload.field("scope").text()
-	if rank := scopes[word]; rank >= p.usageOf {
+	tokens, cost := told(payload)
+	rank := scopes[word]
+	if cost && rank >= p.costOf {
+		p.costOf, p.ix.cost = rank, n+1
+	}
+	if tokens {
+		rank += counted
+	}
+	if rank >= p.usageOf {
 		p.usageOf, p.ix.usage = rank, n+1
 	}
+}
+
+// told reports whether a usage report says something of tokens, and of a cost. What is malformed or hidden is said as well.
+func told(report value) (tokens, cost bool) {
+	list := make([]value, len(figures))
+	report.fields(figures, list)
+	for i, f := range list {
+		state, _ := f.field("state").text()
+		if state == "" || state == NotEmitted.String() {
+			continue
+		}
+		tokens, cost = tokens || i < len(list)-1, i == len(list)-1
+	}
+	return tokens, cost
 }
 
 // side is a tool call as one tape has it.

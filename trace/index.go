@@ -76,6 +76,7 @@ type viewIndex struct {
 	joined  map[int32]int32    // the report of a tool call on the wire
 	names   map[int32]toolName // of reports whose agent uses a name of its own
 	usage   int32              // the usage report that counts for the whole, plus one; 0 none
+	cost    int32              // the one whose cost does
 	visible *filter            // what the timeline has, when some reports are no entries of their own
 }
 

@@ -185,6 +185,9 @@ func (p *projector) placeFinding(n int32) {
 func (p *projector) interaction(i int32, role role) {
 	k := codeInteraction
 	if role == roleElicitation {
+		if payload, _ := whole(p.ev.payload); payload.field("on_wire").is('t') {
+			return // the agent's own prompt for what a server asks on the wire, which has the entry
+		}
 		k = codeElicitation
 	}
 	key := p.interactionKey()

@@ -26,9 +26,9 @@ func (v View) Summary() Summary { return v.reader(false).summary() }
 
 func (d reader) summary() Summary {
 	ix := d.ix
-	usage, scope := d.usage()
+	usage, scope, costScope := d.usage()
 	s := Summary{
-		Timing: d.timing(), Usage: usage, UsageScope: scope, TurnCount: ix.turns, MessageCount: ix.byKind[codeMessage].len(),
+		Timing: d.timing(), Usage: usage, UsageScope: scope, CostScope: costScope, TurnCount: ix.turns, MessageCount: ix.byKind[codeMessage].len(),
 		ReasoningCount: ix.byKind[codeReasoning].len(), ToolCallCount: ix.counts.tools, SuccessfulToolCalls: ix.counts.succeeded,
 		FailedToolCalls: ix.counts.failed, ReportedOnlyCalls: ix.counts.reportedOnly, PolicyDeniedCalls: ix.counts.denied, ProtocolErrorCount: ix.counts.protocolErrors, FindingCount: ix.byKind[codeFinding].len(),
 		ActivityHealth: ix.counts.health(), CleanupStatus: ix.counts.cleanup,
@@ -64,19 +64,25 @@ func (d reader) timing() (t Timing) {
 	return t
 }
 
-// usage is the report that counts for the whole. A direct execution has no provider that could make one.
-func (d reader) usage() (Observation[Usage], string) {
+// usage is the report that counts for the whole, with the cost of another one when that is where it was told. A direct execution has no provider that could
+// make one.
+func (d reader) usage() (usage Observation[Usage], scope, costScope string) {
 	if n := d.ix.usage; n > 0 {
 		e := d.entry(n - 1).(*UsageEntry)
-		return Observe(e.Usage), e.Scope
+		u := e.Usage
+		if c := d.ix.cost; c > 0 && c != n {
+			priced := d.entry(c - 1).(*UsageEntry)
+			u.Cost, u.Currency, costScope = priced.Cost, priced.Currency, priced.Scope
+		}
+		return Observe(u), e.Scope, costScope
 	}
 	switch d.ix.kind {
 	case "direct":
-		return Absent[Usage](Unsupported, ReasonTransportNotApplicable), ""
+		return Absent[Usage](Unsupported, ReasonTransportNotApplicable), "", ""
 	case "acp":
-		return Absent[Usage](Unsupported, ReasonHarnessUnsupported), ""
+		return Absent[Usage](Unsupported, ReasonHarnessUnsupported), "", ""
 	}
-	return Absent[Usage](NotEmitted, ReasonProviderDidNotEmit), ""
+	return Absent[Usage](NotEmitted, ReasonProviderDidNotEmit), "", ""
 }
 
 // Runtime is what ran: the whole execution's, whatever the view's filters.

@@ -313,6 +313,49 @@ func TestUsageScope(t *testing.T) {
 	}
 }
 
+// TestUsageCost: the cost of a session that an agent tells apart stands beside the tokens of its last turn, and nothing is added up.
+func TestUsageCost(t *testing.T) {
+	t.Parallel()
+	const none = `{"state":"not_emitted","reason":"provider_did_not_emit"}`
+	report := func(tokens, cost, scope string) string {
+		at := func(v string) string {
+			if v == "" {
+				return none
+			}
+			return `{"state":"observed","value":` + v + `}`
+		}
+		return fmt.Sprintf(`{"input_tokens":%s,"cost":%s,"currency":{"state":"observed","value":"USD"},"scope":%q}`, at(tokens), at(cost), scope)
+	}
+	malformed := `{"cost":{"state":"unavailable","reason":"malformed_source"},"scope":"session"}`
+	for _, tt := range []struct {
+		name             string
+		reports          []string
+		tokens           int64
+		cost             float64
+		scope, costScope string
+	}{
+		{"one report", []string{report("3", "0.5", "turn")}, 3, 0.5, "turn", ""},
+		{"cost of the session after the turn", []string{report("3", "", "turn"), report("", "0.25", "session"), report("4", "", "turn"), report("", "0.75", "session")}, 4, 0.75, "turn", "session"},
+		{"cost before the tokens", []string{report("", "0.25", "session"), report("4", "", "turn")}, 4, 0.25, "turn", "session"},
+		{"both in both", []string{report("3", "0.1", "turn"), report("9", "0.9", "session"), report("4", "0.2", "turn")}, 9, 0.9, "session", ""},
+		{"steps and a session", []string{report("3", "0.1", "step"), report("9", "", "session")}, 9, 0.1, "session", "step"},
+		{"a cost alone", []string{report("", "0.1", "session")}, 0, 0.1, "session", ""},
+		{"a malformed cost", []string{report("3", "0.1", "turn"), malformed}, 3, 0, "turn", "session"},
+	} {
+		b := onTwoTapes(t, "")
+		for _, r := range tt.reports {
+			b.payload(KindUsage, r)
+		}
+		s := b.view().Summary()
+		if u := s.Usage.Value; u.InputTokens.Value != tt.tokens || u.Cost.Value != tt.cost || s.UsageScope != tt.scope || s.CostScope != tt.costScope {
+			t.Errorf("%s: %+v, cost %+v, scopes %q %q", tt.name, u.InputTokens, u.Cost, s.UsageScope, s.CostScope)
+		}
+		if tt.name == "a malformed cost" && s.Usage.Value.Cost.State != Unavailable {
+			t.Errorf("%s: %+v", tt.name, s.Usage.Value.Cost)
+		}
+	}
+}
+
 // TestRuntimeVariants: each agent has its own facts; what it does not tell is not made up.
 func TestRuntimeVariants(t *testing.T) {
 	t.Parallel()

@@ -189,7 +189,8 @@ type Limitation struct {
 type Finished struct {
 	Outcome     Outcome      `json:"outcome"`
 	Limitations []Limitation `json:"limitations,omitempty"` // empty means that the trace is complete
-	Error       JSON         `json:"error,omitempty"`       // {code, message} of what ended it, redacted
+	// Error says what ended it, redacted: {code, message}, of an agent's execution also {blame, details}; infrastructure is true when it is no verdict about the subject.
+	Error JSON `json:"error,omitempty"`
 }
 
 // Created is the payload of the execution.created event.

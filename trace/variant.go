@@ -37,7 +37,7 @@ func (d reader) runtimeFields() map[string]Observation[JSON] {
 }
 
 func (d reader) runtimeUsage() Observation[JSON] {
-	usage, _ := d.usage()
+	usage, _, _ := d.usage()
 	if !usage.OK() {
 		return Absent[JSON](usage.State, usage.Reason)
 	}

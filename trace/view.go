@@ -43,9 +43,11 @@ func (l List[T]) All() iter.Seq2[int, T] {
 // Summary is an execution in numbers.
 type Summary struct {
 	Timing Timing `json:"timing"`
-	// Usage is the latest report of the widest scope (session, else turn, else step), never a sum; UsageScope is that scope.
+	// Usage is the latest report of the widest scope (session, else turn, else step) that counts tokens, never a sum; UsageScope is that scope. Its cost is
+	// the latest of the widest scope that tells one; CostScope is set when that is another report: the cost of a session beside the tokens of its last turn.
 	Usage               Observation[Usage] `json:"usage"`
 	UsageScope          string             `json:"usage_scope,omitempty"`
+	CostScope           string             `json:"cost_scope,omitempty"`
 	TurnCount           int                `json:"turn_count"`
 	MessageCount        int                `json:"message_count"`
 	ReasoningCount      int                `json:"reasoning_count"`

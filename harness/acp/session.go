@@ -270,7 +270,8 @@ func (s *session) ready(ctx context.Context) error {
 		if err == nil {
 			continue
 		}
-		if e, ok := errors.AsType[*harness.Error](err); ok {
+		e, told := errors.AsType[*harness.Error](err)
+		if told && e.Code != "servers_dropped" && e.Code != "agent_crashed" { // what the agent said, or left behind, tells more than these
 			return e
 		}
 		if e := s.gone(ctx); e != nil {
@@ -281,6 +282,9 @@ func (s *session) ready(ctx context.Context) error {
 		s.mu.Unlock()
 		if said != "" {
 			return &harness.Error{Blame: harness.BlameServer, Code: "server_failed", Message: fmt.Sprintf("server %s was not reached; the agent says: %s", name, said), Err: err}
+		}
+		if told {
+			return e
 		}
 		return &harness.Error{Blame: harness.BlameAgent, Code: "servers_dropped", Err: err,
 			Message: fmt.Sprintf("the agent accepted server %s, but its tools were never listed: %v", name, err)}

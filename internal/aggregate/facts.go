@@ -39,10 +39,11 @@ func (f *Facts) Finish(t *trace.Trace, end trace.Finished, at int64) {
 func (f *Facts) End(end trace.Finished, at int64) {
 	f.Finished, f.Unread, f.Outcome, f.Duration = true, true, end.Outcome, max(0, at-f.Created)
 	var reason struct {
-		Code string `json:"code"`
+		Code           string `json:"code"`
+		Infrastructure bool   `json:"infrastructure"`
 	}
 	if len(end.Error) > 0 && json.Unmarshal(end.Error, &reason) == nil {
-		f.Infrastructure = reason.Code == "infrastructure"
+		f.Infrastructure = reason.Infrastructure || reason.Code == "infrastructure"
 	}
 }
 

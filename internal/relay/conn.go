@@ -129,7 +129,7 @@ func (c *conn) fromAgent(f *wire.Frame, header map[string][]string) passed {
 		list, batch = nil, false
 	}
 	at := c.r.scope()
-	if p := c.r.policy; p != nil {
+	if p := c.r.policy.Load(); p != nil {
 		if v := p.frame(f, list, batch, err, header); v.any() {
 			return c.refuse(f, list, batch, v, at)
 		}
@@ -156,6 +156,9 @@ func (c *conn) recordAgent(f *wire.Frame, list []rpc.Envelope, batch bool, err e
 	default:
 		m := &list[0]
 		e := c.frameEntry(f, m.Kind(), at)
+		if m.Method == nil && c.r.cfg.Note != nil {
+			e.ev.Payload = c.r.cfg.Note(c.info.ID, trace.RPCID(m.ID))
+		}
 		c.describe(e, m, c.message(m, true, at))
 		c.r.queue.put(e)
 	}
@@ -317,7 +320,7 @@ func (c *conn) opens(m *rpc.Envelope, q *asked, out *passed) *entry {
 // cut returns body without the tools that may not be seen, when the message is an answer to tools/list, or to nothing that is known, and where
 // the message ends in it. Before it, from from on, are only a comma and white space.
 func (c *conn) cut(body []byte, from int, m *rpc.Envelope, q *asked) (less []byte, end int) {
-	p := c.r.policy
+	p := c.r.policy.Load()
 	if p == nil {
 		return body, 0
 	}

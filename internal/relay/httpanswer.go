@@ -25,7 +25,7 @@ func (x *exchange) receive() {
 	encoded := x.resp.Header.Get("Content-Encoding")
 	var err error
 	switch {
-	case encoded != "" && !strings.EqualFold(encoded, "identity") && x.p.r.policy != nil:
+	case encoded != "" && !strings.EqualFold(encoded, "identity") && x.p.r.policy.Load() != nil:
 		x.callFailed("protocol_error", "the answer has Content-Encoding "+encoded+", which the request did not accept")
 		clear(out)
 		http.Error(x.w, "m3: the server's answer has Content-Encoding "+encoded+", which was not accepted", http.StatusBadGateway)

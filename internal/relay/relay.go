@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/m3-go/m3/internal/evidence"
@@ -25,6 +26,9 @@ type Config struct {
 	// Observe is called with each frame after it was recorded, in the order of the wire, one at a time. While the store keeps up that is before the
 	// frame is forwarded. A frame that found the queue full is not observed: see [Relay.Lost]. It must not block.
 	Observe func(f *Frame)
+	// Note, if set, is what m3 knows of the agent's answer to a request of the server, as the payload of its event; nil is nothing. It is called before the answer is recorded, and must not
+	// block.
+	Note func(conn trace.ConnectionID, id trace.RPCID) []byte
 	// Connection names the next connection, uniquely in the execution. Nil: "<server>-1" and so on.
 	Connection func() trace.ConnectionID
 	// Buffer is how much may wait to be recorded, in bytes; what comes when it is full is forwarded without being recorded. 0: 64 MiB.
@@ -79,7 +83,7 @@ const (
 // Relay records and restricts what passes between an agent and one server. It may be used from several goroutines.
 type Relay struct {
 	cfg    Config
-	policy *policy // nil: no restriction
+	policy atomic.Pointer[policy] // nil: no restriction
 	queue  *queue
 
 	listed     chan struct{}
@@ -102,12 +106,19 @@ func New(cfg *Config) *Relay {
 	if r.cfg.MaxFrame <= 0 {
 		r.cfg.MaxFrame = defaultFrame
 	}
-	if r.cfg.Allow != nil {
-		r.policy = &policy{allow: r.cfg.Allow}
-	}
+	r.Restrict(r.cfg.Allow)
 	r.life, r.end = context.WithCancel(context.Background())
 	r.queue = newQueue(&r.cfg)
 	return r
+}
+
+// Restrict replaces Config.Allow for all that passes from now on; nil is no restriction. What an agent has listed before it keeps, and may not call.
+func (r *Relay) Restrict(allow func(tool string) bool) {
+	if allow == nil {
+		r.policy.Store(nil)
+		return
+	}
+	r.policy.Store(&policy{allow: allow})
 }
 
 // ErrClosed is returned by what is asked of a closed relay.

@@ -118,7 +118,7 @@ func (s *stream) up() error {
 	var broken error
 	over := false
 	lines := wire.NewLines(s.c.r.cfg.MaxFrame, func(kept, more []byte) {
-		if s.c.r.policy != nil {
+		if s.c.r.policy.Load() != nil {
 			return // it is refused as a whole
 		}
 		if !over {

@@ -180,6 +180,9 @@ func (d *Dataset) end(at cell, tape *Tape, outcome trace.Outcome) []store.Record
 	f := trace.Finished{Outcome: outcome}
 	if d.Odd && at.n%13 == 0 {
 		f.Error = trace.JSON(`{"code":"infrastructure","message":"the agent never connected"}`)
+		if at.n%2 == 0 {
+			f.Error = trace.JSON(`{"code":"provider_unauthorized","message":"the key was refused","blame":"provider","infrastructure":true}`)
+		}
 	}
 	b, _ := json.Marshal(f) // of texts
 	ev := trace.Event{Kind: trace.KindExecutionFinished, Phase: trace.PhaseTerminal, Source: trace.Source{Origin: trace.OriginDerived, Source: "m3"}, Payload: b}

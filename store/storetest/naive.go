@@ -103,7 +103,7 @@ func naiveInfra(t *testing.T, r store.Reader, info *store.ExecutionInfo) bool {
 	}
 	tr := must[*trace.Trace](t)(r.Trace(context.Background(), info.ID))
 	ev := must[trace.Event](t)(tr.Event(tr.Len() - 1))
-	return strings.Contains(string(ev.Payload), `"code":"infrastructure"`)
+	return strings.Contains(string(ev.Payload), `"code":"infrastructure"`) || strings.Contains(string(ev.Payload), `"infrastructure":true`)
 }
 
 type naiveSpecification struct {
