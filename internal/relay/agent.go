@@ -106,7 +106,7 @@ func Listen(dir, token string) (*Listener, error) {
 
 // Env returns the variables, NAME=value, that make the executable a shim of this listener.
 func (l *Listener) Env() []string {
-	return []string{shim.RoleEnv + "=" + shim.RolePump, shim.PumpEnv + "=" + l.Path(), shim.TokenEnv + "=" + l.token}
+	return []string{shim.RoleEnv + "=" + shim.RolePump, shim.PumpEnv + "=" + l.Path(), shim.TokenEnv + "=" + l.token, "GOMAXPROCS=1", "GOGC=off"}
 }
 
 // Path is the socket's.

@@ -2,8 +2,8 @@ package shim
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
-	"os"
 	"strconv"
 	"syscall"
 )
@@ -20,34 +20,66 @@ func table(from int) ([]Proc, error) {
 	if from > 0 && lastPID() < from {
 		from = 0
 	}
-	dir, err := os.Open("/proc")
-	if err != nil {
-		return nil, err
-	}
-	defer dir.Close()
-	names, err := dir.Readdirnames(-1)
-	if err != nil {
-		return nil, err
-	}
 	var procs []Proc
 	buf := make([]byte, 1024)
-	for _, name := range names {
-		if pid, err := strconv.Atoi(name); err != nil || pid < from {
-			continue
+	path := append(make([]byte, 0, 32), "/proc/"...)
+	err := eachPID(func(pid int) {
+		if pid < from {
+			return
 		}
-		b, err := slurp("/proc/"+name+"/stat", buf)
+		b, err := slurp(string(append(strconv.AppendInt(path, int64(pid), 10), "/stat"...)), buf)
 		if err != nil {
-			continue
+			return
 		}
 		if p, alive := parseStat(b); alive {
 			procs = append(procs, p)
 		}
+	})
+	if err != nil {
+		return nil, err
 	}
 	if len(procs) == 0 && from == 0 {
 		return nil, errors.New("/proc shows no process; is it mounted?")
 	}
 	return procs, nil
 }
+
+// eachPID calls f with every name in /proc that is a number. Like slurp it goes past package os.
+func eachPID(f func(pid int)) error {
+	fd, err := syscall.Open("/proc", syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer syscall.Close(fd)
+	for buf := make([]byte, 8<<10); ; {
+		n, err := syscall.ReadDirent(fd, buf)
+		switch {
+		case err == syscall.EINTR:
+			continue
+		case err != nil:
+			return err
+		case n <= 0:
+			return nil
+		}
+		for rest := buf[:n]; len(rest) > nameAt; {
+			size := int(binary.NativeEndian.Uint16(rest[sizeAt:]))
+			if size <= nameAt || size > len(rest) {
+				return errors.New("/proc cannot be read: its entries are not as expected")
+			}
+			name, _, _ := bytes.Cut(rest[nameAt:size], []byte{0})
+			if pid, ok := decimal(name); ok && pid > 0 && pid < 1<<31 {
+				f(int(pid))
+			}
+			rest = rest[size:]
+		}
+	}
+}
+
+// Where linux_dirent64 has its size and its name.
+const (
+	sizeAt = 16
+	nameAt = 19
+)
 
 // lastPID returns the pid that the system gave last, 0 when it does not say.
 func lastPID() int {
