@@ -141,9 +141,6 @@ type agentRuns struct {
 	kit    *m3.Kit
 	agent  *m3.Agent
 	server m3.Server
-
-	mu      sync.Mutex
-	results []trace.ExecutionID
 }
 
 func newAgentRuns(b testing.TB, st store.Store) *agentRuns {
