@@ -14,9 +14,9 @@ const cheapFind = true
 // envSeparator stands between the entries of what environ returns.
 const envSeparator = 0
 
-// table reads /proc, but not the processes with pids below from, unless pids were used again since from was given. A
-// process that ends while it is read is left out.
-func table(from int) ([]Proc, error) {
+// table reads /proc, but not the processes with pids below from, unless pids were used again since from was given, and not those of groups that others names
+// (nil: none). A process that ends while it is read is left out.
+func table(from int, others func(group int) bool) ([]Proc, error) {
 	if from > 0 && lastPID() < from {
 		from = 0
 	}
@@ -26,6 +26,11 @@ func table(from int) ([]Proc, error) {
 	err := eachPID(func(pid int) {
 		if pid < from {
 			return
+		}
+		if others != nil { // far cheaper than to read its status, for which the system visits all its threads
+			if group, err := syscall.Getpgid(pid); err == nil && others(group) {
+				return
+			}
 		}
 		b, err := slurp(string(append(strconv.AppendInt(path, int64(pid), 10), "/stat"...)), buf)
 		if err != nil {
