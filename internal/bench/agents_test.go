@@ -251,7 +251,7 @@ func benchAgent(b *testing.B, st store.Store) {
 	full()
 	script()
 	var ratio, cpu, wall, bareCPU []float64
-	for range min(rounds(), 5) { // 500 executions a side
+	for range min(rounds(), 5) { // of 200 executions a side each
 		x, y := full(), script()
 		y, x = y.plus(script()), x.plus(full())
 		ratio = append(ratio, float64(x.wall)/float64(y.wall))

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"os"
 	"strconv"
+	"sync"
 	"syscall"
 )
 
@@ -23,7 +25,11 @@ func table(from int, others func(group int) bool) ([]Proc, error) {
 	var procs []Proc
 	buf := make([]byte, 1024)
 	path := append(make([]byte, 0, 32), "/proc/"...)
-	err := eachPID(func(pid int) {
+	start := from
+	if !ordered() {
+		start = 0
+	}
+	err := eachPID(start, func(pid int) {
 		if pid < from {
 			return
 		}
@@ -49,13 +55,26 @@ func table(from int, others func(group int) bool) ([]Proc, error) {
 	return procs, nil
 }
 
-// eachPID calls f with every name in /proc that is a number. Like slurp it goes past package os.
-func eachPID(f func(pid int)) error {
+// ordered reports whether a place in /proc can be taken for a pid, as Linux has it since it has /proc: entries are in the order of their pids, each at its pid plus
+// 258, so that whoever begins at a pid sees that one and all above it. Most of what lives is then not even listed. It is seen to be so before it is used.
+var ordered = sync.OnceValue(func() bool {
+	self, found := os.Getpid(), false
+	err := eachPID(self, func(pid int) { found = found || pid == self })
+	return err == nil && found
+})
+
+// eachPID calls f with every name in /proc that is a number, from a place on (0: all). Like slurp it goes past package os.
+func eachPID(place int, f func(pid int)) error {
 	fd, err := syscall.Open("/proc", syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
 	defer syscall.Close(fd)
+	if place > 0 {
+		if _, err := syscall.Seek(fd, int64(place), 0); err != nil {
+			return err
+		}
+	}
 	for buf := make([]byte, 8<<10); ; {
 		n, err := syscall.ReadDirent(fd, buf)
 		switch {
