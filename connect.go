@@ -355,7 +355,7 @@ func serve(ctx context.Context, f func(context.Context, io.ReadWriteCloser) erro
 
 // serveEnded keeps what a server in this process failed with, as the stderr of one that is a process.
 func (d *dialer) serveEnded(conn trace.ConnectionID, err error) {
-	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) || errors.Is(err, context.Canceled) {
+	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) || errors.Is(err, net.ErrClosed) || errors.Is(err, context.Canceled) {
 		return
 	}
 	d.mu.Lock()

@@ -124,7 +124,7 @@ func TestREADME(t *testing.T) {
 func TestExamplesExist(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"internal/exampleserver", "quickstart", "concurrent", "resources", "contracts", "chained", "lifecycle", "traceview", "http",
-		"elicitation", "assertions", "evaluations", "judge", "aggregation"} {
+		"elicitation", "assertions", "evaluations", "judge", "aggregation", "agents", "agents/program", "agents/driver"} {
 		tests, err := filepath.Glob(filepath.Join("examples", name, "*_test.go"))
 		if err != nil || len(tests) == 0 {
 			t.Errorf("examples/%s has no tests (%v)", name, err)

@@ -120,12 +120,18 @@ func checkMemoryView(t *testing.T, kit *m3.Kit, client *m3.Client, calls int) {
 
 func child(b *testing.B, mode string, calls int) figures {
 	b.Helper()
+	return childOf(b, "TestMemoryChild", "M3_BENCH_MEMORY="+mode, fmt.Sprintf("M3_BENCH_MEMORY_CALLS=%d", calls))
+}
+
+// childOf runs one test of this binary in a process of its own, and returns what it reports.
+func childOf(b *testing.B, test string, env ...string) figures {
+	b.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		b.Fatal(err)
 	}
-	cmd := exec.Command(exe, "-test.run=^TestMemoryChild$", "-test.v")
-	cmd.Env = append(os.Environ(), "M3_BENCH_MEMORY="+mode, fmt.Sprintf("M3_BENCH_MEMORY_CALLS=%d", calls))
+	cmd := exec.Command(exe, "-test.run=^"+test+"$", "-test.v")
+	cmd.Env = append(os.Environ(), env...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		b.Fatalf("%v\n%s", err, out)

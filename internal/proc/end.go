@@ -60,6 +60,7 @@ const (
 func (p *Process) End(l *Ladder) Ended {
 	p.end.Do(func() {
 		e := ending{p: p, tree: shim.Tree{Mark: p.mark, Since: p.start, Groups: map[int]uint64{p.PID(): p.start}}}
+		e.tree.Others = func(group int) bool { return group != p.PID() && keeper.watches(group) }
 		if time.Since(p.began) < lap {
 			e.tree.From = p.PID()
 		}

@@ -73,6 +73,14 @@ func (r *reaper) tell(ctx context.Context, n shim.Note) error {
 	return r.await(ctx)
 }
 
+// watches reports whether a process group is one that this process has started and will end, or the reaper after it.
+func (r *reaper) watches(group int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, ok := r.groups[group]
+	return ok
+}
+
 // forget tells the reaper that nothing of the group is left, before its number can belong to somebody else.
 func (r *reaper) forget(group int) {
 	r.mu.Lock()

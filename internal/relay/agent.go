@@ -41,13 +41,13 @@ func Executable() (string, error) {
 
 // Listener is the socket to which the shims of one endpoint connect.
 type Listener struct {
-	ln     *net.UnixListener
-	dir    string
-	token  string
-	agents chan arrived
-	done   chan struct{}
-	once   sync.Once
-	group  sync.WaitGroup
+	ln      *net.UnixListener
+	release func() // gives up the socket's directory
+	token   string
+	agents  chan arrived
+	done    chan struct{}
+	once    sync.Once
+	group   sync.WaitGroup
 
 	mu    sync.Mutex
 	open  map[net.Conn]struct{} // connections without a hello yet
@@ -68,7 +68,7 @@ type half struct {
 	timer         *time.Timer
 }
 
-// Listen opens a socket, mode 0600, in a directory of its own, mode 0700, below dir; empty is the system's for temporary files. An empty token is a
+// Listen opens a socket, mode 0600, in a directory of this process's own, mode 0700, below dir; empty is the system's for temporary files. An empty token is a
 // new one. Only shims that know the token are accepted.
 func Listen(dir, token string) (*Listener, error) {
 	if token == "" {
@@ -79,13 +79,12 @@ func Listen(dir, token string) (*Listener, error) {
 			dir = "/tmp" // a socket's path is short
 		}
 	}
-	own, err := os.MkdirTemp(dir, "m3-")
+	path, release, err := openSocketDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("relay: no directory for the socket of the agents: %w", err)
 	}
-	path := filepath.Join(own, "s")
 	if len(path) > maxPath {
-		os.Remove(own)
+		release()
 		return nil, fmt.Errorf("relay: the path %s is too long for a socket; set TMPDIR to a shorter one", path)
 	}
 	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
@@ -96,17 +95,18 @@ func Listen(dir, token string) (*Listener, error) {
 		if ln != nil {
 			ln.Close()
 		}
-		os.RemoveAll(own)
+		release()
 		return nil, fmt.Errorf("relay: no socket for the agents: %w", err)
 	}
-	l := &Listener{ln: ln, dir: own, token: token, agents: make(chan arrived), done: make(chan struct{}), open: map[net.Conn]struct{}{}, half: map[string]*half{}}
+	l := &Listener{ln: ln, release: release, token: token, agents: make(chan arrived), done: make(chan struct{}), open: map[net.Conn]struct{}{}, half: map[string]*half{}}
 	l.group.Go(l.run)
 	return l, nil
 }
 
 // Env returns the variables, NAME=value, that make the executable a shim of this listener.
 func (l *Listener) Env() []string {
-	return []string{shim.RoleEnv + "=" + shim.RolePump, shim.PumpEnv + "=" + l.Path(), shim.TokenEnv + "=" + l.token}
+	return []string{shim.RoleEnv + "=" + shim.RolePump, shim.PumpEnv + "=" + l.Path(), shim.TokenEnv + "=" + l.token,
+		"GOMAXPROCS=1", "GOGC=off"} // a pump needs no more, and its runtime starts in three quarters of the time
 }
 
 // Path is the socket's.
@@ -140,7 +140,7 @@ func (l *Listener) Close() error {
 		clear(l.half)
 		l.mu.Unlock()
 		l.group.Wait()
-		os.RemoveAll(l.dir)
+		l.release()
 	})
 	return nil
 }

@@ -196,6 +196,42 @@ func TestShimAlone(t *testing.T) {
 	}
 }
 
+// TestSocketDirectory: listeners share a directory, which goes with the last of them; one that somebody removed is made again.
+func TestSocketDirectory(t *testing.T) {
+	t.Parallel()
+	base, err := os.MkdirTemp("", "sd-") // a short one
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(base)
+	open := func() *relay.Listener {
+		l, err := relay.Listen(base, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	first, second := open(), open()
+	dir := filepath.Dir(first.Path())
+	if filepath.Dir(second.Path()) != dir || first.Path() == second.Path() {
+		t.Errorf("%s and %s", first.Path(), second.Path())
+	}
+	first.Close()
+	if _, err := os.Stat(second.Path()); err != nil {
+		t.Errorf("the second went with the first: %v", err)
+	}
+	os.RemoveAll(dir)
+	third := open()
+	second.Close()
+	if _, err := os.Stat(third.Path()); err != nil {
+		t.Errorf("the third went with the second: %v", err)
+	}
+	third.Close()
+	if left, err := os.ReadDir(base); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
 // TestListener: nobody comes in without the token, and nobody holds up who has it.
 func TestListener(t *testing.T) {
 	t.Parallel()
@@ -237,8 +273,8 @@ func TestListener(t *testing.T) {
 	if _, _, err := l.Accept(t.Context()); !errors.Is(err, relay.ErrClosed) {
 		t.Error(err)
 	}
-	if _, err := os.Stat(filepath.Dir(l.Path())); !os.IsNotExist(err) {
-		t.Errorf("the socket's directory is still there: %v", err)
+	if _, err := os.Stat(l.Path()); !os.IsNotExist(err) {
+		t.Errorf("the socket is still there: %v", err)
 	}
 	if _, err := relay.Listen(filepath.Join(t.TempDir(), strings.Repeat("x", 100)), ""); err == nil {
 		t.Error("a directory that is not there was taken")

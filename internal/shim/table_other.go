@@ -4,6 +4,7 @@ package shim
 
 import (
 	"os"
+	"slices"
 	"strconv"
 )
 
@@ -16,7 +17,13 @@ const (
 	envSeparator = ' '
 )
 
-func table(int) ([]Proc, error) { return readPS("-axEww", "-o", psColumns) }
+func table(_ int, others func(group int) bool) ([]Proc, error) {
+	procs, err := readPS("-axEww", "-o", psColumns)
+	if others != nil {
+		procs = slices.DeleteFunc(procs, func(p Proc) bool { return others(p.Group) })
+	}
+	return procs, err
+}
 
 func find(pid int) (Proc, bool) {
 	procs, _ := readPS("-ww", "-o", psColumns, "-p", strconv.Itoa(pid))

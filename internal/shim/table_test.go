@@ -211,9 +211,32 @@ func TestSignal(t *testing.T) {
 	}
 }
 
+// TestOthers: what is in a group that somebody else ends is not of the tree, whatever mark it has.
+func TestOthers(t *testing.T) {
+	t.Parallel()
+	mark := Mark{"0ther5", 1}
+	mine, other := sleeper(t, mark), sleeper(t, mark)
+	of := func(pid int) int {
+		p, ok := Find(pid)
+		if !ok {
+			t.Fatalf("process %d is gone", pid)
+		}
+		return p.Group
+	}
+	group := of(other)
+	if of(mine) == group {
+		t.Fatal("the sleepers have one group")
+	}
+	tree := Tree{Mark: mark, Others: func(g int) bool { return g == group }}
+	living, err := tree.Living()
+	if err != nil || !slices.ContainsFunc(living, func(p Proc) bool { return p.PID == mine }) || slices.ContainsFunc(living, func(p Proc) bool { return p.PID == other }) {
+		t.Errorf("%v, %v; want %d and not %d", living, err, mine, other)
+	}
+}
+
 func BenchmarkTable(b *testing.B) {
 	for b.Loop() {
-		procs, err := table(0)
+		procs, err := table(0, nil)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -17,6 +17,8 @@ type Tree struct {
 	From int
 	// Groups holds process groups by their id, with the Start of their leader (0: not known).
 	Groups map[int]uint64
+	// Others says of a process group that somebody else ends it: what is in it is not looked at. Nil: none is. It must not name a group of this tree.
+	Others func(group int) bool
 
 	kin map[int]uint64 // pid and Start of everything that was seen: it stays in the tree when it loses parent, group and mark
 }
@@ -24,7 +26,7 @@ type Tree struct {
 // Living reads the process table and returns what lives of the tree, in no particular order. Reapers are not part of it:
 // they have work to do, and end by themselves.
 func (t *Tree) Living() ([]Proc, error) {
-	all, err := table(t.From)
+	all, err := table(t.From, t.Others)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +54,7 @@ func Members(pgid int) ([]Proc, error) {
 
 // members returns what lives in the groups, and nothing else of the tree.
 func (t *Tree) members() ([]Proc, error) {
-	all, err := table(0)
+	all, err := table(0, nil)
 	if err != nil {
 		return nil, err
 	}

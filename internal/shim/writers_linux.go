@@ -18,7 +18,7 @@ func writers(pipe *os.File) []Proc {
 		return nil
 	}
 	link := fmt.Sprintf("pipe:[%d]", stat.Ino) // proc(5), /proc/PID/fd
-	all, _ := table(0)
+	all, _ := table(0, nil)
 	var found []Proc
 	for _, p := range all {
 		if p.PID != os.Getpid() && writes("/proc/"+strconv.Itoa(p.PID), link) {

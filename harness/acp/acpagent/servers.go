@@ -56,7 +56,7 @@ func (s *server) transport() mcp.Transport {
 	for _, e := range s.Env {
 		c.Env = append(c.Env, e.Name+"="+e.Value)
 	}
-	return &mcp.CommandTransport{Command: c}
+	return &command{c}
 }
 
 // headers adds headers to each request.
