@@ -211,7 +211,7 @@ func (p *m3Process) checkStored(t *testing.T) {
 	if err := json.Unmarshal(b, &f); err != nil {
 		t.Fatal(err)
 	}
-	if len(f.Failures) != 0 || f.Summary.TestOutcomeCounts[store.TestInterrupted] != 1 || len(f.Limitations) != 1 {
+	if len(f.Failures) != 1 || f.Failures[0].Kind != "not_run" || f.Summary.TestOutcomeCounts[store.TestInterrupted] != 1 || len(f.Limitations) != 1 {
 		t.Errorf("failures %v, outcomes %v, limitations %v", f.Failures, f.Summary.TestOutcomeCounts, f.Limitations)
 	}
 }

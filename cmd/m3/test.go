@@ -22,6 +22,8 @@ type testFlags struct {
 	json      bool
 	judgeMax  countFlag
 	timeout   seconds
+	baseline  string
+	margin    float64
 }
 
 func (c *cli) testCommand() *cobra.Command {
@@ -44,6 +46,9 @@ missing; 2 that m3 could not do its part; 130 Ctrl-C, 143 SIGTERM.`,
 				before, after = args[:n], args[n:]
 			}
 			f.suiteSet = cmd.Flags().Changed("suite")
+			if err := f.checkBaseline(cmd.Flags().Changed("baseline"), cmd.Flags().Changed("baseline-margin")); err != nil {
+				return err
+			}
 			return c.test(cmd.Context(), &f, before, after)
 		},
 	}
@@ -54,6 +59,8 @@ missing; 2 that m3 could not do its part; 130 Ctrl-C, 143 SIGTERM.`,
 	cmd.Flags().BoolVar(&f.json, "json", false, "print the results as JSON lines instead of text")
 	cmd.Flags().Var(&f.judgeMax, "judge-max-requests", "the most requests that judges may make in the whole run, retries included")
 	cmd.Flags().Var(&f.timeout, "execution-timeout", "deadline of agents' actions and turns that name none: seconds, or 90s (default 180s)")
+	cmd.Flags().StringVar(&f.baseline, "baseline", "", "id of an earlier run in the same database to compare with")
+	cmd.Flags().Float64Var(&f.margin, "baseline-margin", 5, "how many points two pass rates may lie apart and still be the same")
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if !strings.HasPrefix(err.Error(), "unknown ") {
 			return &hintError{err: err, hint: cmd.CommandPath() + " --help lists the flags"}
@@ -95,7 +102,7 @@ func (c *cli) test(ctx context.Context, f *testFlags, before, after []string) er
 		return hint("name another place with --results-db", "%w", err)
 	}
 	r := &testRun{c: c, args: args, env: env, suite: suite, proj: proj, db: db, show: showCommandLine(f.resultsDB),
-		junit: c.path(f.junit), json: f.json}
+		junit: c.path(f.junit), json: f.json, baseline: baseline{id: f.baseline, margin: f.margin / 100}}
 	return r.guarded(ctx)
 }
 

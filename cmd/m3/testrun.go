@@ -49,6 +49,8 @@ type testRun struct {
 	show  string // the command that opens a trace
 	junit string // where JUnit XML goes; empty: nowhere
 	json  bool   // results are JSON lines
+	// baseline is the run to compare with.
+	baseline baseline
 
 	hold     *spool.Hold // of the run's directory, in which the counters of judge requests are
 	signals  *interrupts
@@ -83,6 +85,9 @@ func (r *testRun) guarded(ctx context.Context) error {
 	}
 	r.st = st
 	defer st.Close()
+	if err := r.baseline.read(preparing, st, r.proj.module); err != nil {
+		return r.signals.exit(err)
+	}
 	return r.signals.exit(r.run(ctx, preparing))
 }
 
@@ -485,6 +490,9 @@ func (r *testRun) report(ctx context.Context, ex *gotest.Exit) (*report.Feedback
 	cfg := &report.PrintConfig{Style: r.style, Show: r.show, Suite: r.suite}
 	if ex.Signal != nil {
 		cfg.Stopped = gotest.SignalName(ex.Signal)
+	}
+	if f.Comparison, err = r.baseline.compare(ctx, r.st, f); err != nil {
+		return nil, err
 	}
 	path := report.Path(r.proj.root, r.id)
 	werr := errors.Join(f.WriteFiles(ctx, r.st, path), f.WriteFile(path))

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -173,7 +174,9 @@ func (h *fakeHost) waitAsked() {
 
 // until waits for a state.
 func (h *fakeHost) until(reached func() bool) {
-	for deadline := time.Now().Add(20 * time.Second); !reached(); time.Sleep(time.Millisecond) {
+	pause := time.Millisecond // longer and longer: looking holds up what is looked for
+	for deadline := time.Now().Add(20 * time.Second); !reached(); time.Sleep(pause) {
+		pause = min(2*pause, 50*time.Millisecond)
 		if time.Now().After(deadline) {
 			h.t.Error("what was waited for did not come")
 			return
@@ -186,7 +189,7 @@ func (h *fakeHost) sent(text string) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, f := range slices.Backward(h.frames) {
-		if f[0] == '>' && bytes.Contains([]byte(f), []byte(text)) {
+		if f[0] == '>' && strings.Contains(f, text) {
 			return f
 		}
 	}

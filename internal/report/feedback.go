@@ -36,6 +36,8 @@ type Feedback struct {
 	EvaluationStats map[string]eval.Values `json:"evaluation_stats"`
 	Summary         Summary                `json:"summary"`
 	Limitations     []string               `json:"limitations"`
+	// Comparison is with the run that --baseline named.
+	Comparison *Comparison `json:"comparison,omitempty"`
 	Files
 
 	// more are failures that are told elsewhere to a person: they stand in feedback.json behind the others.

@@ -47,6 +47,7 @@ func Print(w io.Writer, f *Feedback, cfg *PrintConfig) error {
 	p.blocked()
 	p.table()
 	p.evaluations()
+	p.comparison()
 	p.findings()
 	p.remarks()
 	p.verdict()

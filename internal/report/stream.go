@@ -10,7 +10,7 @@ import (
 	"github.com/m3-go/m3/store"
 )
 
-// Stream writes a run as JSON lines while it goes on, one object a line, each with its type: run, test, package, output, failure, required, evaluation, summary. It
+// Stream writes a run as JSON lines while it goes on, one object a line, each with its type: run, test, package, output, failure, evaluation, required, comparison, summary. It
 // is safe for concurrent use.
 type Stream struct {
 	mu      sync.Mutex
@@ -107,6 +107,12 @@ func (s *Stream) End(f *Feedback, feedbackPath string) {
 			Type string `json:"type"`
 			*eval.Blocked
 		}{"required", &f.RequiredBlocked[i]})
+	}
+	if f.Comparison != nil {
+		s.write(struct {
+			Type string `json:"type"`
+			*Comparison
+		}{"comparison", f.Comparison})
 	}
 	s.write(struct {
 		Type     string `json:"type"`
