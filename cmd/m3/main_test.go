@@ -151,6 +151,7 @@ func TestScripts(t *testing.T) {
 			return recordedModule(root, filepath.Join(e.WorkDir, "recorded"))
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"json": jsonCommand, "latest": latestCommand, "show": showCommand,
-			"jsonl": jsonlCommand, "commands": commandsCommand, "provider": providerCommand, "reached": reachedCommand, "verdicts": verdictsCommand},
+			"baseline": baselineCommand,
+			"jsonl":    jsonlCommand, "commands": commandsCommand, "provider": providerCommand, "reached": reachedCommand, "verdicts": verdictsCommand},
 	})
 }

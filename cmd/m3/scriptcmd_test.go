@@ -71,6 +71,16 @@ func showCommand(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Fatalf("no execution of a failed %s in %s", args[0], args[1])
 }
 
+// baselineCommand is "baseline FILE [flags and packages]": m3 test compared with the run of a feedback.json.
+func baselineCommand(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 {
+		ts.Fatalf("usage: baseline FILE [flags and packages]")
+	}
+	var f report.Feedback
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &f))
+	ts.Check(ts.Exec("m3", append([]string{"test", "--baseline", f.RunID}, args[1:]...)...))
+}
+
 // jsonlCommand is "jsonl FILE TYPE...": FILE holds JSON objects, one a line, whose types are these, those of one kind in any order and number.
 func jsonlCommand(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {

@@ -180,7 +180,7 @@ func comparedOf(in *store.ExecutionInfo) *compared {
 		}
 	}
 	var metadata map[string]json.RawMessage
-	if json.Unmarshal(spec["metadata"], &metadata) == nil {
+	if json.Unmarshal(spec["metadata"], &metadata) == nil && len(metadata) > 0 {
 		for _, name := range observed {
 			delete(metadata, name)
 		}

@@ -23,7 +23,7 @@ import (
 
 // history is a run in pieces whose order does not matter: executions with frames, calls and evaluations of every kind, and the tests that they belong to.
 func history(zone *time.Location) (head []store.Record, pieces [][]store.Record) {
-	d := &storetest.Dataset{Runs: 1, Cases: 4, Configs: 2, Trials: 4, Evaluators: 2, Calls: 3, Odd: true}
+	d := &storetest.Dataset{Runs: 2, Cases: 4, Configs: 2, Trials: 4, Evaluators: 2, Calls: 3, Odd: true}
 	n := 0
 	for s := range d.All() {
 		if s.Execution == nil {
@@ -113,6 +113,7 @@ func TestFeedbackEqual(t *testing.T) {
 	} {
 		filled(t, tt.st, tt.recs...)
 		got := bundle(t, tt.st, "run-000")
+		got["comparison"] = comparedBytes(t, tt.st)
 		if want == nil {
 			want = got
 		}
