@@ -78,6 +78,10 @@ var scenarios = []scenario{
 	}},
 	{name: "unicode arguments", turns: one(Step{Tool: "echo", Args: map[string]any{"text": strange}}, Step{Say: "ok"}), run: func(ctx context.Context, e *env) { echoes(ctx, e, strange) }},
 	{name: "megabyte arguments", turns: one(Step{Tool: "echo", Args: map[string]any{"text": megabyte}}, Step{Say: "ok"}), run: func(ctx context.Context, e *env) { echoes(ctx, e, megabyte) }},
+	{name: "no tools", turns: one(sum, Step{Say: "none"}), run: func(ctx context.Context, e *env) { forbidden(ctx, e, m3.NoTools) }},
+	{name: "exact tools", turns: one(sum, Step{Say: "none"}), run: func(ctx context.Context, e *env) { forbidden(ctx, e, m3.OnlyTools(serverName+":echo")) }},
+	{name: "dead server", turns: one(call("die"), Step{Say: "gone"}), run: deadServer},
+	{name: "two sessions", turns: one(sum, Step{Say: "5"}), run: twoSessions},
 }
 
 // ok runs the script to an end of the agent's own.
@@ -219,4 +223,55 @@ func echoes(ctx context.Context, e *env, text string) {
 	if got := e.server.texts(); len(got) != 1 || got[0] != text {
 		e.failf("the server got other arguments than the script has: %.80q", got)
 	}
+}
+
+// forbidden: a call of a tool that is not selected never arrives, whatever the agent makes of it; and no success is invented.
+func forbidden(ctx context.Context, e *env, tools m3.ToolSelection) {
+	r, err := e.agent.Run(ctx, "go", &m3.RunOptions{Server: e.server.pipe(), Timeout: 20 * time.Second, Tools: tools})
+	e.arrived()
+	if r == nil {
+		e.failf("there is no result: %v", err)
+		return
+	}
+	for _, c := range r.View().ToolCalls().All() {
+		if c.ToolStatus == trace.ToolSuccess {
+			e.failf("a forbidden call of %s is told as a success", c.Tool.Value)
+		}
+	}
+	for _, t := range e.watched.tools() {
+		if t.All {
+			e.failf("the driver was told to allow all tools")
+		}
+	}
+}
+
+func deadServer(ctx context.Context, e *env) {
+	r, err := e.agent.Run(ctx, "go", &m3.RunOptions{Server: e.server.pipe(), Timeout: 20 * time.Second})
+	var failure *harness.Error
+	if !errors.As(err, &failure) || failure.Blame != harness.BlameServer || r == nil || r.Outcome != trace.OutcomeFailed {
+		e.failf("a server that died ended with %v, want the blame server", err)
+	}
+	e.arrived("die")
+}
+
+// twoSessions: two executions of one agent at once keep apart.
+func twoSessions(ctx context.Context, e *env) {
+	var handles []*m3.Handle
+	for range 2 {
+		h, err := e.agent.Submit(ctx, "go", &m3.RunOptions{Server: e.server.pipe(), Timeout: time.Minute})
+		if err != nil {
+			e.failf("submit: %v", err)
+			return
+		}
+		handles = append(handles, h)
+	}
+	for _, h := range handles {
+		r, err := h.Result(ctx)
+		if err != nil {
+			e.failf("one of two at once ended with %v", err)
+			continue
+		}
+		e.calls(r, trace.ToolSuccess, "add")
+	}
+	e.arrived("add", "add")
 }

@@ -106,9 +106,20 @@ type watched struct {
 	harness.Driver
 	mu   sync.Mutex
 	pids []int
+	told []harness.Tools
+}
+
+// tools are the restrictions that the driver was told.
+func (w *watched) tools() []harness.Tools {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.told)
 }
 
 func (w *watched) Open(ctx context.Context, spec *harness.Spec, host harness.Host) (harness.Session, error) {
+	w.mu.Lock()
+	w.told = append(w.told, spec.Tools)
+	w.mu.Unlock()
 	return w.Driver.Open(ctx, spec, &watchedHost{host, w})
 }
 
