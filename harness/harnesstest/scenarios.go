@@ -42,7 +42,9 @@ func one(steps ...Step) [][]Step { return [][]Step{steps} }
 
 var scenarios = []scenario{
 	{name: "one turn", turns: one(Step{Say: "hello"}), run: func(ctx context.Context, e *env) {
-		if r := e.ok(ctx, nil); r != nil && (r.Text() != "hello" || r.View().Messages().Len() == 0) {
+		r := e.ok(ctx, nil)
+		e.calls(r, trace.ToolSuccess)
+		if r != nil && (r.Text() != "hello" || r.View().Messages().Len() == 0) {
 			e.failf("the answer is %q with %d messages", r.Text(), r.View().Messages().Len())
 		}
 		e.arrived()
