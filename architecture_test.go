@@ -53,6 +53,7 @@ var rooms = [][]string{
 	{"gosdk"},
 	{"judge"},
 	{"expect"},
+	{"harness/harnesstest"},
 	{"internal/catalog"},
 	{"m3test"},
 	{"internal/report"},
