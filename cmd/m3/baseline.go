@@ -74,10 +74,15 @@ func recentRuns(ctx context.Context, st store.Reader, project string) string {
 	return "the newest runs in the database: " + strings.Join(ids, ", ")
 }
 
-// compare is nil when there is no baseline.
-func (b *baseline) compare(ctx context.Context, st store.Reader, now *report.Feedback) (*report.Comparison, error) {
+// compare adds the comparison to the run's feedback. That it cannot be had is told there, and takes nothing else away.
+func (b *baseline) compare(ctx context.Context, st store.Reader, now *report.Feedback) {
 	if b.f == nil {
-		return nil, nil
+		return
 	}
-	return report.Compare(ctx, st, b.f, now, b.margin)
+	c, err := report.Compare(ctx, st, b.f, now, b.margin)
+	if err != nil {
+		now.NoComparison(err)
+		return
+	}
+	now.Comparison = c
 }

@@ -86,6 +86,14 @@ func Compare(ctx context.Context, r store.Reader, base, now *Feedback, margin fl
 	return c.out, nil
 }
 
+// noComparison begins the limitation of a run that could not be compared.
+const noComparison = "there is no comparison: "
+
+// NoComparison notes why the run could not be compared.
+func (f *Feedback) NoComparison(err error) {
+	f.Limitations = append(f.Limitations, noComparison+err.Error())
+}
+
 type comparer struct {
 	ctx       context.Context
 	r         store.Reader
@@ -134,9 +142,29 @@ func (c *comparer) executions() error {
 		for i := range infos {
 			s.executions[infos[i].ID] = comparedOf(&infos[i])
 		}
+		if err := c.prompts(s); err != nil {
+			return err
+		}
 	}
 	c.out.Coverage.Executions = covered(c.base.places(), c.now.places())
 	return nil
+}
+
+// prompts adds what the test said to its agents, message by message.
+func (c *comparer) prompts(s *side) error {
+	q := &store.EventQuery{RunID: s.f.RunID, Kinds: []trace.Kind{trace.KindAgentMessage}}
+	return c.r.Events(c.ctx, q, func(ev *trace.Event) error {
+		var m struct {
+			Role    string     `json:"role"`
+			Content trace.JSON `json:"content"`
+		}
+		x := s.executions[ev.ExecutionID]
+		if x == nil || ev.Source.Origin != trace.OriginDerived || ev.Payload.Decode(&m) != nil || m.Role != "user" {
+			return nil
+		}
+		x.input["prompt"] += string(m.Content) + "\n"
+		return nil
+	})
 }
 
 func (s *side) places() map[place]bool {

@@ -150,6 +150,7 @@ func TestComparedEvaluations(t *testing.T) {
 		{"another judge", edit(nil), edit(func(r *eval.Result) { r.Provenance = &eval.Provenance{Kind: "llm_judge", Model: "m"} }), "both false [provenance]"},
 		{"another expectation", check(`{"want":"a"}`), check(`{"want":"b"}`), "both false [expected]"},
 		{"a predicate", check(`{"want":{"predicate":true}}`), check(`{"want":{"predicate":true}}`), "both false [predicate_implementation_unknown]"},
+		{"an evaluator that broke", edit(func(r *eval.Result) { r.Provenance = &eval.Provenance{Kind: "mine"} }), []trial{{id: "1", name: "case", status: eval.Error}}, "both true []"},
 		{"only now", []trial{{id: "1", name: "case"}}, edit(nil), "current false []"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -203,6 +204,101 @@ func TestComparedRuns(t *testing.T) {
 	}
 	if n := count(0.8, 0.5); n[stats.Worse] < 37 || n[stats.Better] > 0 { // 80 % are 48
 		t.Errorf("a drop: %v", n)
+	}
+}
+
+// TestComparedClusters: equal checks of one case, which tend to pass and fail together, do not count as cases.
+func TestComparedClusters(t *testing.T) {
+	t.Parallel()
+	for _, k := range []int{2, 4} {
+		r := rand.New(rand.NewPCG(3, 5))
+		sample := func(run string) []store.Record {
+			recs := trialRecords(run)
+			for i := range 20 {
+				tape := storetest.NewTape(run, fmt.Sprint(run, i))
+				tape.Case, tape.TestID = fmt.Sprint("case ", i), ""
+				recs = append(append(recs, tape.Open()), tape.Begin()...)
+				recs = append(recs, tape.End(trace.OutcomeCompleted, "")...)
+				status := eval.Failed
+				if r.Float64() < 0.7 {
+					status = eval.Passed
+				}
+				for o := 1; o <= k; o++ {
+					recs = append(recs, &store.Evaluation{Result: eval.Result{ID: fmt.Sprint(run, "-", i, "-", o), RunID: run, Execution: tape.ID, Suite: tape.Suite, Case: tape.Case, Evaluator: "text",
+						Kind: eval.KindCheck, SubjectKind: "json", SubjectDigest: fmt.Sprint(i, "-", o), Status: status, Created: start.Add(time.Hour),
+						Check: &eval.Check{Matcher: "text", Ordinal: o, Arguments: trace.JSON(`{"want":"a"}`)}}})
+				}
+			}
+			return recs
+		}
+		changed := 0
+		for range 100 {
+			st := memory.New(nil)
+			filled(t, st, append(sample("base"), sample("now")...)...)
+			c := compared(t, st)
+			if len(c.Evaluators) != 1 || c.Evaluators[0].Cases != 20 || c.Evaluators[0].ExpectedCount.Current != 20*k {
+				t.Fatalf("%+v", c.Evaluators)
+			}
+			if v := c.Evaluators[0].Verdict; v == stats.Better || v == stats.Worse {
+				changed++
+			}
+		}
+		if changed > 11 { // 5 % are 5; as independent checks they would be 16 and 27
+			t.Errorf("%d of 100 equal runs with %d checks a case are better or worse", changed, k)
+		}
+	}
+}
+
+// TestComparedPrompts: agents that were told different things are not compared; what an agent itself reports is no prompt.
+func TestComparedPrompts(t *testing.T) {
+	t.Parallel()
+	said := func(run string, source trace.Source, texts ...string) []store.Record {
+		recs := trialRecords(run, trial{id: "1", name: "case", status: eval.Passed})
+		id := trace.ExecutionID(run + "1")
+		var out []store.Record
+		for _, rec := range recs {
+			if ev, ok := rec.(*store.Event); ok && ev.Kind == trace.KindExecutionFinished {
+				seq := ev.Sequence
+				for _, text := range texts {
+					e := trace.Event{ExecutionID: id, Sequence: seq, Kind: trace.KindAgentMessage, Time: start, Phase: trace.PhaseTurn, Source: source,
+						Payload: trace.JSON(`{"role":"user","content":[{"type":"text","text":"` + text + `"}]}`)}
+					out = append(out, &store.Event{ExecutionID: id, Sequence: seq, Kind: e.Kind, Body: trace.AppendEvent(nil, &e)})
+					seq++
+				}
+				end := trace.Event{ExecutionID: id, Sequence: seq, Kind: ev.Kind, Time: start, Phase: trace.PhaseTerminal, Source: trace.Source{Origin: trace.OriginDerived, Source: "m3"},
+					Payload: trace.JSON(`{"outcome":"completed"}`)}
+				rec = &store.Event{ExecutionID: id, Sequence: seq, Kind: ev.Kind, Body: trace.AppendEvent(nil, &end)}
+			}
+			out = append(out, rec)
+		}
+		return out
+	}
+	own, agent := trace.Source{Origin: trace.OriginDerived, Source: "m3"}, trace.Source{Origin: trace.OriginReported, Source: "acp"}
+	for _, tt := range []struct {
+		name      string
+		base, now []store.Record
+		want      int // comparisons
+	}{
+		{"the same", said("base", own, "a", "b"), said("now", own, "a", "b"), 1},
+		{"another second message", said("base", own, "a", "b"), said("now", own, "a", "c"), 0},
+		{"reported by the agent", said("base", agent, "a"), said("now", agent, "c"), 1},
+	} {
+		st := memory.New(nil)
+		filled(t, st, append(tt.base, tt.now...)...)
+		if c := compared(t, st); len(c.Evaluators) != tt.want {
+			t.Errorf("%s: %d comparisons, %+v", tt.name, len(c.Evaluators), c.EvaluationChanges)
+		}
+	}
+}
+
+// TestNoComparison: a comparison that failed is told, and takes nothing else away.
+func TestNoComparison(t *testing.T) {
+	t.Parallel()
+	f := &report.Feedback{}
+	f.NoComparison(fmt.Errorf("the disk is gone"))
+	var b strings.Builder
+	if err := report.Print(&b, f, nil); err != nil || !strings.Contains(b.String(), "there is no comparison: the disk is gone") {
+		t.Errorf("%v\n%s", err, b.String())
 	}
 }
 

@@ -178,21 +178,24 @@ func (e *evaluated) add(row *eval.Result, x *compared) {
 		e.ScoreCount++
 		e.sum += *row.Score
 	}
-	e.input("evaluation_kind", string(row.Kind))
 	e.input("subject_kind", row.SubjectKind)
-	if row.Provenance != nil {
-		e.input("provenance", fmt.Sprintf("%+v", *row.Provenance))
-	} else {
-		e.input("provenance", "")
+	if row.Status != eval.Error { // one that could not decide did not get to say who decides
+		e.input("evaluation_kind", string(row.Kind))
+		provenance := eval.Provenance{}
+		if row.Provenance != nil {
+			provenance = *row.Provenance
+		}
+		e.input("provenance", fmt.Sprintf("%+v", provenance))
 	}
 	if row.Check != nil {
 		e.input("expected", string(row.Check.Arguments))
 		e.predicate = e.predicate || hasPredicate(row.Check.Arguments)
 	}
-	for _, name := range inputFields {
-		if x != nil {
-			e.input(name, x.input[name])
-		}
+	if x == nil {
+		return
+	}
+	for _, name := range append([]string{"prompt"}, inputFields...) {
+		e.input(name, x.input[name])
 	}
 }
 
@@ -218,20 +221,12 @@ func (e *evaluated) finish() {
 	}
 }
 
-// changedFields are the inputs that were not the same in both runs. Of rows that are all missing nothing is known.
+// changedFields are the inputs that were not the same in both runs, as far as both are known: of rows that are all missing nothing is.
 func changedFields(a, b *evaluated) []string {
 	var out []string
-	if a.EvaluationCount > 0 && b.EvaluationCount > 0 {
-		names := map[string]bool{}
-		for _, e := range []*evaluated{a, b} {
-			for name := range e.inputs {
-				names[name] = true
-			}
-		}
-		for name := range names {
-			if !maps.Equal(a.inputs[name], b.inputs[name]) {
-				out = append(out, name)
-			}
+	for name, values := range a.inputs {
+		if other, known := b.inputs[name]; known && !maps.Equal(values, other) {
+			out = append(out, name)
 		}
 	}
 	if a.predicate || b.predicate {
@@ -271,13 +266,18 @@ func (c *comparer) identity(k identity, a, b *evaluated, groups map[groupKey]*gr
 			g = &group{map[string]stats.Count{}, map[string]stats.Count{}}
 			groups[groupKey{k.Suite, k.evaluator, k.Config}] = g
 		}
-		id := fmt.Sprintf("%s\x00%d", k.Case, k.ordinal)
-		g.base[id], g.now[id] = stats.Count{Passed: a.PassedCount, N: a.ExpectedCount}, stats.Count{Passed: b.PassedCount, N: b.ExpectedCount}
+		// Equal checks of one case are a cluster, as its trials are: they are not cases of their own.
+		g.base[k.Case] = plus(g.base[k.Case], a)
+		g.now[k.Case] = plus(g.now[k.Case], b)
 		if maps.Equal(a.StatusCounts, b.StatusCounts) && a.ExpectedCount == b.ExpectedCount && a.sum == b.sum {
 			return // no change
 		}
 	}
 	c.out.EvaluationChanges = append(c.out.EvaluationChanges, change)
+}
+
+func plus(c stats.Count, e *evaluated) stats.Count {
+	return stats.Count{Passed: c.Passed + e.PassedCount, N: c.N + e.ExpectedCount}
 }
 
 func (g *group) compare(k groupKey, margin float64) EvaluatorComparison {

@@ -32,6 +32,8 @@ func (p *printer) comparison() {
 	}
 	if n == 0 {
 		p.line("  no difference")
+	} else {
+		p.line("  each change, with the cases: .comparison of feedback.json; an execution: %s ID", p.cfg.Show)
 	}
 	for _, l := range c.Limitations {
 		p.line("  note: %s", CleanLine(l))

@@ -322,6 +322,11 @@ func (p *printer) remarks() {
 	if p.cfg.Suite != "" && !slices.ContainsFunc(f.Suites, func(s Suite) bool { return s.Name == p.cfg.Suite }) {
 		lines = append(lines, fmt.Sprintf("no test of suite %q ran", CleanLine(p.cfg.Suite)))
 	}
+	for _, l := range f.Limitations {
+		if strings.HasPrefix(l, noComparison) {
+			lines = append(lines, CleanLine(l))
+		}
+	}
 	for i, e := range f.Executions {
 		if e.Unavailable != "" {
 			lines = append(lines, fmt.Sprintf("the trace of %s cannot be read: %s", e.ExecutionID, CleanLine(f.Executions[i].Unavailable)))
