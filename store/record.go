@@ -93,6 +93,8 @@ type Item struct {
 	TestID    string        `json:"test_id,omitempty"`
 	Cached    bool          `json:"cached,omitempty"`
 	Reason    string        `json:"reason,omitempty"` // why it failed, in one line: panic, timeout, signal, exit
+	// Crashed says that what it printed ends with a crash: its own, or that of the process it ran in.
+	Crashed bool `json:"crashed,omitempty"`
 }
 
 // Execution opens one execution: one direct client or one agent session. How it ended stands in its last event.

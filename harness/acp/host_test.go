@@ -31,15 +31,17 @@ type fakeHost struct {
 	mu       sync.Mutex
 	events   []harness.Event
 	frames   []string // "> …" and "< …"
+	received int      // of them "< …"
 	asked    []*harness.PermissionRequest
 	prompted []*harness.Prompted
 	drained  int
 	procs    []harness.Process
 	seen     chan harness.Event
+	changed  chan struct{} // closed when something was recorded, and made anew
 }
 
 func newHost(t testing.TB) *fakeHost {
-	h := &fakeHost{t: t, seen: make(chan harness.Event, 4096)}
+	h := &fakeHost{t: t, seen: make(chan harness.Event, 4096), changed: make(chan struct{})}
 	t.Cleanup(h.check)
 	return h
 }
@@ -56,10 +58,17 @@ func (h *fakeHost) check() {
 	}
 }
 
-func (h *fakeHost) Event(e harness.Event) {
+// record keeps something, and tells who waits.
+func (h *fakeHost) record(keep func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.events = append(h.events, e)
+	keep()
+	close(h.changed)
+	h.changed = make(chan struct{})
+}
+
+func (h *fakeHost) Event(e harness.Event) {
+	h.record(func() { h.events = append(h.events, e) })
 	select {
 	case h.seen <- e:
 	default:
@@ -67,19 +76,20 @@ func (h *fakeHost) Event(e harness.Event) {
 }
 
 func (h *fakeHost) Frame(dir trace.Direction, _ trace.Framing, b []byte) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	mark := "> "
 	if dir == trace.ServerToClient {
 		mark = "< "
 	}
-	h.frames = append(h.frames, mark+string(b[:min(len(b), 4096)]))
+	h.record(func() {
+		h.frames = append(h.frames, mark+string(b[:min(len(b), 4096)]))
+		if dir == trace.ServerToClient {
+			h.received++
+		}
+	})
 }
 
 func (h *fakeHost) Permission(ctx context.Context, r *harness.PermissionRequest) harness.PermissionAnswer {
-	h.mu.Lock()
-	h.asked = append(h.asked, r)
-	h.mu.Unlock()
+	h.record(func() { h.asked = append(h.asked, r) })
 	if h.permission == nil {
 		<-ctx.Done()
 		return harness.Deny
@@ -172,12 +182,19 @@ func (h *fakeHost) waitAsked() {
 	})
 }
 
-// until waits for a state.
+// until waits for a state of what was recorded.
 func (h *fakeHost) until(reached func() bool) {
-	pause := time.Millisecond // longer and longer: looking holds up what is looked for
-	for deadline := time.Now().Add(20 * time.Second); !reached(); time.Sleep(pause) {
-		pause = min(2*pause, 50*time.Millisecond)
-		if time.Now().After(deadline) {
+	deadline := time.After(20 * time.Second)
+	for {
+		h.mu.Lock()
+		changed := h.changed
+		h.mu.Unlock()
+		if reached() {
+			return
+		}
+		select {
+		case <-changed:
+		case <-deadline:
 			h.t.Error("what was waited for did not come")
 			return
 		}

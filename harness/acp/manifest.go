@@ -60,6 +60,7 @@ type ManifestError struct {
 	Err    error
 }
 
+// Error names the file, the member and what is wrong with it.
 func (e *ManifestError) Error() string {
 	var b strings.Builder
 	b.WriteString("harness manifest")

@@ -32,6 +32,8 @@ type fakeServe struct {
 	// over answers what it likes to; false: the fake does.
 	over  func(w http.ResponseWriter, r *http.Request, body []byte) bool
 	lines string // of stdout; empty: the usual two
+	// silent closes stdout after them.
+	silent bool
 
 	mu       sync.Mutex
 	mcp      string
@@ -74,7 +76,12 @@ func (f *fakeServe) launch(_ context.Context, c *harness.Command) (harness.Proce
 	if lines == "" {
 		lines = "Warning: something\nopencode server listening on " + f.server.URL + "\n"
 	}
-	go func() { _, _ = io.WriteString(f.proc.out, lines) }()
+	go func() {
+		_, _ = io.WriteString(f.proc.out, lines)
+		if f.silent {
+			_ = f.proc.out.Close()
+		}
+	}()
 	f.proc.onStop = f.hangUp
 	return f.proc, nil
 }

@@ -60,8 +60,7 @@ func TestOpenFailures(t *testing.T) {
 			f.lines, f.cfg.StartTimeout = "opencode server listening on http://example.test:1\n", 50*time.Millisecond
 		}, harness.BlameAgent, "agent_timeout", "50ms"},
 		"it closes its output": {func(f *fakeServe) {
-			f.lines = "nothing\n"
-			go func() { time.Sleep(20 * time.Millisecond); _ = f.proc.out.Close() }()
+			f.lines, f.silent = "nothing\n", true
 		}, harness.BlameAgent, "agent_protocol", "closed its output"},
 		"nobody listens": {func(f *fakeServe) { f.lines = "opencode server listening on http://127.0.0.1:1\n" }, harness.BlameAgent, "agent_protocol", "refused"},
 		"a server failed": {func(f *fakeServe) { f.mcp = `{"calc":{"status":"failed","error":"Connection closed"}}` }, harness.BlameServer, "server_failed",

@@ -76,6 +76,7 @@ func (in itemizer) test(t *Test) store.Item {
 		it.Action = ActionPass
 	}
 	if t.Failed() {
+		it.Crashed = crashOf(t.Output.String()) != ""
 		it.Output = in.output(WithoutFraming(t.Output.String()))
 	}
 	return it

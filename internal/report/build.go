@@ -218,7 +218,7 @@ func (ix *testIndex) take(it *store.Item) *store.Test {
 }
 
 func (b *builder) test(it *store.Item, t *store.Test) TestRecord {
-	rec := TestRecord{told: true, cut: it.Action == "" || crash.MatchString(it.Reason), Package: it.Package, Name: it.Test, Iteration: it.Iteration, Outcome: b.outcome(it.Action),
+	rec := TestRecord{told: true, cut: it.Action == "" || it.Crashed, Package: it.Package, Name: it.Test, Iteration: it.Iteration, Outcome: b.outcome(it.Action),
 		ElapsedSeconds: it.Elapsed.Seconds(), TestID: it.TestID, Reason: it.Reason, Output: it.Output, Cached: it.Cached}
 	if t != nil {
 		rec.TestID, rec.Suite, rec.Messages = t.ID, t.Suite, t.Reasons

@@ -1,8 +1,6 @@
 package report
 
 import (
-	"regexp"
-
 	"github.com/m3-go/m3/eval"
 	"github.com/m3-go/m3/store"
 	"github.com/m3-go/m3/trace"
@@ -34,9 +32,6 @@ const (
 	ToolSuccess ToolResult = "success"
 	ToolError   ToolResult = "tool_error" // of one at least
 )
-
-// crash is how a reason begins that is no assertion's.
-var crash = regexp.MustCompile(`^(panic: |fatal error: |never ended|test timed out|signal: )`)
 
 // verdicts judges every attempt.
 func (b *builder) verdicts() {
