@@ -4,6 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -81,6 +87,26 @@ func (o *oc) keep(x *harness.ModelExchange) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.exchanges = append(o.exchanges, x)
+}
+
+// watched puts a proxy before the model, and returns where each request is told of as it arrives there.
+func (o *oc) watched() <-chan struct{} {
+	o.t.Helper()
+	target, err := url.Parse(o.spec.Endpoint.BaseURL)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	asked := make(chan struct{}, 64)
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	proxy.FlushInterval = -1
+	proxy.ErrorLog = log.New(io.Discard, "", 0) // that a cancelled request was cut is no news
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- struct{}{}
+		proxy.ServeHTTP(w, r)
+	}))
+	o.t.Cleanup(front.Close)
+	o.spec.Endpoint.BaseURL = front.URL
+	return asked
 }
 
 // requests are what the model was asked so far.

@@ -464,6 +464,7 @@ func TestRealOpenCodeCancel(t *testing.T) {
 		model.Say("Still here.").When(model.Text("again")),
 	})
 	o.cfg.Retries = 5
+	asked := o.watched()
 	o.start()
 	cancelled := func(text string, when func(context.CancelFunc)) []harness.Event {
 		t.Helper()
@@ -477,10 +478,7 @@ func TestRealOpenCodeCancel(t *testing.T) {
 		}
 		return o.since(n)
 	}
-	cancelled("hang", func(cancel context.CancelFunc) {
-		o.waitRequests(1)
-		cancel()
-	})
+	cancelled("hang", func(cancel context.CancelFunc) { <-asked; cancel() })
 	events := cancelled("tool", func(cancel context.CancelFunc) { <-o.calc.started; cancel() })
 	if results := all[*harness.ToolResult](events); len(results) != 1 || results[0].Status != trace.ToolCancelled {
 		t.Errorf("the call that was under way ended as %+v", results)
@@ -501,16 +499,4 @@ func TestRealOpenCodeCancel(t *testing.T) {
 		t.Errorf("the turn after is %+v", turn)
 	}
 	o.followed()
-}
-
-// waitRequests waits until the model's provider has been asked.
-func (o *oc) waitRequests(int) {
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		for _, f := range o.host.Frames() {
-			if f.Framing == trace.FramingSSE && strings.Contains(string(f.Bytes), `"role":"assistant"`) {
-				time.Sleep(300 * time.Millisecond) // the request to the provider follows; a cancellation before it is as good a case
-				return
-			}
-		}
-	}
 }
