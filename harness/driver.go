@@ -125,7 +125,7 @@ type Spec struct {
 	Credentials map[string]string
 	// CancelGrace is how long Send waits after its context's end for the agent to end the turn. 0: 2 s.
 	CancelGrace time.Duration
-	// Permissions says whether the agent is to ask before tool calls, where it can be told; the answer is Host's.
+	// AskPermission says whether the agent is to ask before tool calls, where it can be told; the answer is Host's.
 	AskPermission bool
 	// Elicitation says that the test can answer a server's requests for input, by [Host.Elicit]. Else a driver does not tell its agent that it could.
 	Elicitation bool

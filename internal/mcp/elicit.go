@@ -72,6 +72,10 @@ type turn struct {
 
 // arrived is told of every request of the server, on the reader.
 func (l *link) arrived(in *rpc.Incoming) {
+	if l.ignored(in) { // here, before the next message is read: what is found must not depend on who is quicker, nor come after the connection's end
+		in.Local = unanswered{}
+		return
+	}
 	if in.Method != methodElicit {
 		return
 	}

@@ -25,13 +25,14 @@ func errorObject(code int, format string, args ...any) *rpc.ErrorObject {
 
 // request answers one request of the server. It runs on a goroutine of its own, so a server may ask while it still owes us an answer.
 func (l *link) request(ctx context.Context, in *rpc.Incoming) {
-	if t, ok := in.Local.(*turn); ok {
-		defer t.end()
-		t.await(ctx)
+	switch local := in.Local.(type) {
+	case unanswered:
+		return
+	case *turn:
+		defer local.end()
+		local.await(ctx)
 	}
-	if version := l.version(); Modern(version) { // where clients send no answers either: the server's request stays without one
-		l.findRequest(in, "server-request", trace.SeverityError, "the server sent the request "+in.Method+"; in "+version+" servers send none, and it gets no answer")
-		l.conn.Ignore(in.ID)
+	if l.ignored(in) { // the version was agreed on since it arrived
 		return
 	}
 	l.serving.begin(in)
@@ -39,6 +40,20 @@ func (l *link) request(ctx context.Context, in *rpc.Incoming) {
 	asked := &Asked{Params: in.Params, For: in.For}
 	result, e := l.answer(ctx, in, asked)
 	_ = l.conn.ReplyNoted(ctx, in.ID, result, e, asked.Note) // a failed write ends the connection, and its reason is told there
+}
+
+// unanswered marks a request that was ignored when it arrived.
+type unanswered struct{}
+
+// ignored leaves a request without an answer where servers send none and clients no answers: from 2026-07-28 on.
+func (l *link) ignored(in *rpc.Incoming) bool {
+	version := l.version()
+	if !Modern(version) {
+		return false
+	}
+	l.findRequest(in, "server-request", trace.SeverityError, "the server sent the request "+in.Method+"; in "+version+" servers send none, and it gets no answer")
+	l.conn.Ignore(in.ID)
+	return true
 }
 
 func (l *link) answer(ctx context.Context, in *rpc.Incoming, asked *Asked) ([]byte, *rpc.ErrorObject) {
